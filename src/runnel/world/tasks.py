@@ -17,24 +17,25 @@ class Tasks:
 
     def __init__(self, on_death: Death) -> None:
         self._on_death = on_death
-        self._running: set[asyncio.Task[Any]] = set()
+        # A dict for its order: tasks are cancelled oldest first, whatever their addresses.
+        self._running: dict[asyncio.Task[Any], None] = {}
 
     def __len__(self) -> int:
         return len(self._running)
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_death(task.get_name(), error)
 
     async def close(self) -> None:
         while self._running:
-            for task in self._running:
+            for task in list(self._running):
                 task.cancel()
             await asyncio.wait(self._running)
