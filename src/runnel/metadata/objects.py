@@ -1,0 +1,62 @@
+"""Which objects a shard refers to, and how often.
+
+Extents name an object by a *slot*, a small number that is reused when the last extent that named it has gone. An object
+without references is forgotten here at once; the sweep finds it in the store by its absence here.
+"""
+
+from array import array
+
+NO_SLOT = 0xFFFFFFFF
+
+
+class ObjectTable:
+    """Slots, their objects' names, and the number of extents that refer to each."""
+
+    __slots__ = ("free", "names", "references", "slot_of")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.references = array("I")
+        self.free: list[int] = []
+        self.slot_of: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.slot_of)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.slot_of
+
+    def enter(self, name: str) -> int:
+        """The slot of an object; a new one begins without references."""
+        slot = self.slot_of.get(name)
+        if slot is not None:
+            return slot
+        if self.free:
+            slot = self.free.pop()
+            self.names[slot] = name
+        else:
+            slot = len(self.names)
+            self.names.append(name)
+            self.references.append(0)
+        self.slot_of[name] = slot
+        return slot
+
+    def refer(self, slot: int, times: int = 1) -> None:
+        self.references[slot] += times
+
+    def release(self, slots: "array[int]") -> list[str]:
+        """Let go of one reference for each slot; the names of objects that nothing refers to any more are given back."""
+        forgotten = []
+        for slot in slots:
+            self.references[slot] -= 1
+            if not self.references[slot]:
+                forgotten.append(self.forget(slot))
+        return forgotten
+
+    def forget(self, slot: int) -> str:
+        assert not self.references[slot], f"slot {slot} is still referred to"
+        name = self.names[slot]
+        self.names[slot] = ""
+        del self.slot_of[name]
+        self.free.append(slot)
+        return name

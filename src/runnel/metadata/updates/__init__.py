@@ -1,0 +1,69 @@
+"""The ways the truth can change: one file per family, one struct per change.
+
+commit     what a WAL object brings to its streams: offsets, duplicates, fences are decided here
+streams    streams come, go, close and are truncated
+topics     topics and their settings (root)
+nodes      nodes, their leases, numbers drawn by them (root)
+groups     generations and committed offsets
+upkeep     the sweep's horizon, producers that fell silent
+
+Each is deterministic and frozen; its encoding is its tag and its fields in order. Fields are only ever appended.
+"""
+
+from runnel.metadata.updates.commit import CommitObject
+from runnel.metadata.updates.groups import CommitOffsets, DeleteGroups, DeleteOffsets, EnterGeneration
+from runnel.metadata.updates.nodes import DrawNumbers, Found, RegisterNode, RemoveNode, RenewLease, SetSettings
+from runnel.metadata.updates.streams import CreateStreams, DeleteStreams, OpenStream, TruncateStreams
+from runnel.metadata.updates.topics import AddPartitions, AlterTopic, CreateTopic, DeleteTopic, ForgetTopic
+from runnel.metadata.updates.upkeep import EnterHorizon, ExpireProducers
+
+AnyUpdate = (
+    AddPartitions
+    | AlterTopic
+    | CommitObject
+    | CommitOffsets
+    | CreateStreams
+    | CreateTopic
+    | DeleteGroups
+    | DeleteOffsets
+    | DeleteStreams
+    | DeleteTopic
+    | DrawNumbers
+    | EnterGeneration
+    | EnterHorizon
+    | ExpireProducers
+    | ForgetTopic
+    | Found
+    | OpenStream
+    | RegisterNode
+    | RemoveNode
+    | RenewLease
+    | SetSettings
+    | TruncateStreams
+)
+
+__all__ = [
+    "AddPartitions",
+    "AlterTopic",
+    "AnyUpdate",
+    "CommitObject",
+    "CommitOffsets",
+    "CreateStreams",
+    "CreateTopic",
+    "DeleteGroups",
+    "DeleteOffsets",
+    "DeleteStreams",
+    "DeleteTopic",
+    "DrawNumbers",
+    "EnterGeneration",
+    "EnterHorizon",
+    "ExpireProducers",
+    "ForgetTopic",
+    "Found",
+    "OpenStream",
+    "RegisterNode",
+    "RemoveNode",
+    "RenewLease",
+    "SetSettings",
+    "TruncateStreams",
+]

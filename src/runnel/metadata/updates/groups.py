@@ -1,0 +1,114 @@
+"""Consumer groups: generations that fence, and offsets that last."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from runnel.errors import Fenced, NotThere, Refused
+from runnel.metadata.groups import Committed, Group
+
+if TYPE_CHECKING:
+    from runnel.metadata.state import ShardState
+
+
+class GenerationStale(Fenced):
+    """The group has moved on to a later generation."""
+
+
+class GroupBusy(Refused):
+    """The group has members."""
+
+
+class EnterGeneration(msgspec.Struct, array_like=True, frozen=True, tag="enter-generation"):
+    """A coordinator enters what a rebalance has led to. It says which generation it believes in (`expects`)."""
+
+    group: str
+    kind: str
+    expects: int
+    generation: int
+    owner: bytes
+    members: bytes
+    empty: bool = False
+
+    def check(self, state: "ShardState") -> None:
+        known = state.groups.get(self.group)
+        generation = known.generation if known is not None else 0
+        if generation != self.expects:
+            raise GenerationStale(f"group '{self.group}' is at generation {generation}, not {self.expects}")
+
+    def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> None:
+        group = state.groups.get(self.group)
+        if group is None:
+            group = state.groups[self.group] = Group(self.group)
+        group.kind = self.kind
+        group.generation = self.generation
+        group.owner = self.owner
+        group.members = self.members
+        group.changed_ms = at_ms
+        group.empty_since_ms = at_ms if self.empty else None
+
+
+class CommitOffsets(msgspec.Struct, array_like=True, frozen=True, tag="commit-offsets"):
+    """Offsets by topic id and partition. With a generation, only while the group is in it and has this kind."""
+
+    group: str
+    offsets: dict[bytes, dict[int, Committed]]
+    generation: int | None = None
+
+    def check(self, state: "ShardState") -> None:
+        known = state.groups.get(self.group)
+        generation = known.generation if known is not None else 0
+        if self.generation is not None and generation != self.generation:
+            raise GenerationStale(f"group '{self.group}' is at generation {generation}, not {self.generation}")
+
+    def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> None:
+        group = state.groups.get(self.group)
+        if group is None:
+            group = state.groups[self.group] = Group(self.group, empty_since_ms=at_ms)
+        group.changed_ms = at_ms
+        if group.empty_since_ms is not None:
+            group.empty_since_ms = at_ms
+        for topic, partitions in self.offsets.items():
+            group.offsets.setdefault(topic, {}).update(partitions)
+
+
+class DeleteOffsets(msgspec.Struct, array_like=True, frozen=True, tag="delete-offsets"):
+    """Forget commits of some partitions."""
+
+    group: str
+    partitions: dict[bytes, list[int]]
+
+    def check(self, state: "ShardState") -> None:
+        if self.group not in state.groups:
+            raise NotThere(f"group '{self.group}' does not exist")
+
+    def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> None:
+        offsets = state.groups[self.group].offsets
+        for topic, partitions in self.partitions.items():
+            kept = offsets.get(topic, {})
+            for partition in partitions:
+                kept.pop(partition, None)
+            if not kept:
+                offsets.pop(topic, None)
+
+
+class DeleteGroups(msgspec.Struct, array_like=True, frozen=True, tag="delete-groups"):
+    """Groups without members go, each in the generation that the caller saw. Answers the names that went."""
+
+    groups: dict[str, int]
+
+    def check(self, state: "ShardState") -> None:
+        """Each group is judged for itself when applied."""
+
+    def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> list[str]:
+        gone = []
+        for name, generation in self.groups.items():
+            group = state.groups.get(name)
+            if (
+                group is not None
+                and group.generation == generation
+                and (group.kind == "simple" or group.empty_since_ms is not None)
+            ):
+                del state.groups[name]
+                gone.append(name)
+        return gone
