@@ -29,6 +29,11 @@ def check_name(name: ObjectName) -> None:
             )
 
 
+def is_part(text: str) -> bool:
+    """Whether a name can have this part."""
+    return len(text) <= PART_BYTES_MAX and _PART.fullmatch(text) is not None and text not in {".", ".."}
+
+
 def check_beginning(text: str) -> None:
     """Refuse what no name begins with; the last part may be cut anywhere."""
     folder = text.rpartition("/")[0]
