@@ -40,7 +40,11 @@ class Ledger(Protocol):
     - `wait` returns soon after the tail is beyond `after`, at once if it is already; it may also return early, so
       callers look again. It is cancelled like any other wait and then leaves nothing behind. Waiting costs no
       requests where the backend can push.
-    - `trim` forgets entries up to and including `upto`; it never lowers the tail. Trimming twice is harmless.
+    - `trim` forgets entries up to and including `upto` (or the tail, if that is less); it never lowers the tail.
+      Trimming twice is harmless.
+    - `close` ends pending waits, and whatever is asked of the ledger afterwards is `Unavailable`. Closing twice is
+      harmless. Appends under way are finished or said to be `Uncertain`.
+    - An entry that is not what was written is `Corrupt`, with shard and position; it is never passed on.
     """
 
     atomic: bool
