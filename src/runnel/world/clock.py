@@ -29,10 +29,12 @@ class LoopClock:
     """The running event loop's time, counted from a chosen wall-clock moment: virtual when the loop is."""
 
     def __init__(self, epoch_ms: int = 1_767_225_600_000, skew_ms: int = 0) -> None:
-        self._epoch_ms = epoch_ms + skew_ms
+        self._epoch_ms = epoch_ms
+        # May be set again while running, as when somebody sets a machine's clock.
+        self.skew_ms = skew_ms
 
     def now_ms(self) -> int:
-        return self._epoch_ms + int(asyncio.get_running_loop().time() * 1000)
+        return self._epoch_ms + self.skew_ms + int(asyncio.get_running_loop().time() * 1000)
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()

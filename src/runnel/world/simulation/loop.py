@@ -168,6 +168,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.sockets: Sockets | None = None
         # What asyncio's exception handler was told: errors nobody awaited. The harness takes them as violations.
         self.unhandled: list[dict[str, Any]] = []
+        self.on_unhandled: Callable[[dict[str, Any]], None] | None = None
         self._chance = chance
         self._shuffle_tasks = shuffle_tasks
         self._now = 0.0
@@ -226,9 +227,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         process.alive = False
         process.paused = False
-        process.held.clear()
+        # First everything is kept, then dropped: whatever lost its last reference now would be closed and run code.
         process.graveyard.extend(task for task in self.pending_tasks() if task.process is process)
-        process.graveyard.append([entry for entry in self._timers if entry[2].process is process])
+        process.graveyard.extend(process.held)
+        process.graveyard.extend(entry[2] for entry in self._timers if entry[2].process is process)
+        process.held.clear()
         self._timers = [entry for entry in self._timers if entry[2].process is not process]
         heapq.heapify(self._timers)
         for hook in process.on_kill:
@@ -299,6 +302,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _on_unhandled(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.unhandled.append(context)
+        if self.on_unhandled is not None:
+            self.on_unhandled(context)
 
     # ---- one round ------------------------------------------------------------------------------------------------
 

@@ -23,10 +23,23 @@ PROCESS: ContextVar["Process | None"] = ContextVar("runnel_simulated_process", d
 class Process:
     """One incarnation of one node."""
 
-    __slots__ = ("_context", "alive", "doomed_at_step", "graveyard", "held", "name", "on_kill", "paused", "steps")
+    __slots__ = (
+        "_context",
+        "alive",
+        "doomed_at_step",
+        "graveyard",
+        "held",
+        "host",
+        "name",
+        "on_kill",
+        "paused",
+        "steps",
+    )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, host: str | None = None) -> None:
         self.name = name
+        # Where it runs: what the network calls its end of a connection.
+        self.host = host or name
         self.alive = True
         self.paused = False
         self.steps = 0

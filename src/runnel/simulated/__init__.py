@@ -1,0 +1,15 @@
+"""The scenarios of the simulated cluster, and the command that runs them.
+
+Scenarios may use every floor below; the machinery they run on is `runnel.world.simulation`.
+
+objects   clients write objects through a faulty store
+messages  nodes talk over the simulated network
+idle      nothing happens for a hundred hours
+planted   scenarios that must fail, so that finding and replaying a bug can itself be tested
+command   `runnel sim`
+watching  how a run is shown
+"""
+
+from runnel.simulated.command import main
+
+__all__ = ["main"]
