@@ -1,0 +1,69 @@
+# The front desk. `make` alone lists what can be asked for; every target sets up what it needs first.
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+BIN := .venv/bin
+READY := .venv/.ready
+COMPILED := $(wildcard src/runnel/*/native/*)
+ARGS ?=
+SEEDS ?= 50
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo '  ARGS="…" is handed on: make test ARGS="tests/house -k settings", make run ARGS="--http :9090"'
+
+$(READY): requirements.lock pyproject.toml tools/set-up $(COMPILED)
+	@tools/set-up
+
+.PHONY: run
+run: $(READY) ## start a node with everything embedded, in ./runnel-data
+	@[ -e .venv/.java-asked ] || { tools/system-packages java; touch .venv/.java-asked; }
+	@exec $(BIN)/runnel serve $(ARGS)
+
+.PHONY: test
+test: $(READY) ## run all tests
+	@tools/system-packages java postgres kcat
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(READY) ## style, types, floors, spelling, generated files and the lock: everything but tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell
+	$(BIN)/python tools/check_lock.py
+	$(BIN)/python tools/make_docs.py --check
+
+.PHONY: format
+format: $(READY) ## mend what can be mended by itself: layout, imports
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: sim
+sim: $(READY) ## the simulated cluster, SEEDS=50 different ones
+	$(BIN)/runnel sim --seed 1..$(SEEDS) $(ARGS)
+
+.PHONY: contract
+contract: $(READY) ## each seam's promises against each of its implementations, by name
+	@tools/system-packages postgres
+	$(BIN)/python -m pytest tests/contract -v -p no:randomly $(ARGS)
+
+.PHONY: bench
+bench: $(READY) ## the benchmarks: make bench ARGS="list", ARGS="run start", ARGS="compare old.json new.json"
+	@$(BIN)/python bench/run.py $(if $(ARGS),$(ARGS),list)
+
+.PHONY: docs
+docs: $(READY) ## make the generated pages of docs/ anew
+	$(BIN)/python tools/make_docs.py
+
+.PHONY: lock
+lock: $(READY) ## write requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile -q pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header -o requirements.lock
+
+.PHONY: clean
+clean: ## remove what make and the tests made; a node's data stays
+	rm -rf .venv .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +

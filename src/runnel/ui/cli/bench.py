@@ -1,0 +1,19 @@
+"""Run benchmarks and compare their results.
+
+They are programs of the source tree (`bench/`), so this command works inside a checkout.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from runnel.errors import Refused
+from runnel.ui.cli.house import House
+
+
+def run(words: list[str], _house: House) -> int:
+    for folder in (Path.cwd(), *Path(__file__).parents):
+        program = folder / "bench" / "run.py"
+        if program.is_file():
+            return subprocess.run([sys.executable, str(program), *words], check=False).returncode
+    raise Refused("the benchmarks are part of the source tree: get a checkout and call this inside it, or 'make bench'")

@@ -1,0 +1,145 @@
+"""The only place that picks concrete parts: from settings to a node that runs.
+
+Every part is imported when it is chosen, so that a start pays only for what it uses, and an extra that is not
+installed is missed by name.
+"""
+
+import asyncio
+import errno
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import cast
+from urllib.parse import unquote, urlsplit
+
+from runnel.api.routes import Routes
+from runnel.api.server import HttpServer
+from runnel.api.vitals import add_vitals
+from runnel.errors import Refused
+from runnel.metadata.ledger.open import open_ledger as ledger_at
+from runnel.metadata.ledger.seam import Ledger
+from runnel.node import Announce, Ending, Node
+from runnel.settings import Address, Loaded, Settings
+from runnel.world.chance import Chance
+from runnel.world.clock import SystemClock
+from runnel.world.data_dir import DataDir
+from runnel.world.objects.seam import ObjectStore
+from runnel.world.tasks import Tasks
+from runnel.world.telemetry import Health, configure
+from runnel.world.telemetry.log import mask_url
+from runnel.world.world import World
+
+EXTRAS = {"obstore": "s3", "asyncpg": "postgres"}
+
+
+def serve(loaded: Loaded, announce: Announce) -> int:
+    """Run a node in this process until it ends; the exit code."""
+    settings = loaded.settings
+    configure(level=settings.log_level, form=settings.log_format)
+    with DataDir.open(Path(settings.data_dir)), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(settings, announce))
+
+
+async def _serve(settings: Settings, announce: Announce) -> int:
+    ending = Ending()
+    world = World(clock=SystemClock(), chance=Chance(), tasks=Tasks(ending.died))
+    health = Health()
+    async with AsyncExitStack() as parts:
+        parts.push_async_callback(world.tasks.close)
+        objects = await open_objects(settings, world)
+        parts.push_async_callback(objects.close)
+        ledger = await open_ledger(settings, world, objects)
+        parts.push_async_callback(ledger.close)
+        routes = Routes()
+        add_vitals(routes, health, world.metrics)
+        door = HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http)
+        node = Node(world=world, health=health, doors=[door], ending=ending, drain_ms_max=settings.drain_ms_max)
+        return await node.run(announce)
+
+
+async def open_objects(settings: Settings, world: World) -> ObjectStore:
+    """The object store that a URL names."""
+    url = settings.objects or f"file://{(Path(settings.data_dir) / 'objects').absolute()}"
+    scheme = urlsplit(url).scheme
+    if scheme == "memory":
+        from runnel.world.objects.memory import MemoryObjects
+
+        return MemoryObjects(world.clock)
+    if scheme == "file":
+        from runnel.world.objects.files import FileObjects
+
+        return FileObjects(_path_of(url, "objects"), world.chance.fork("objects"))
+    raise Refused(
+        f"objects {mask_url(url)!r} has an unknown scheme: write file:///folder, s3://bucket/prefix, "
+        f"gs://bucket/prefix, az://container/prefix or memory://"
+    )
+
+
+async def open_ledger(settings: Settings, world: World, objects: ObjectStore) -> Ledger:
+    """The ledger that a URL names."""
+    url = settings.ledger or f"sqlite://{(Path(settings.data_dir) / 'ledger.sqlite').absolute()}"
+    with missed_by_name():
+        return await ledger_at(url, objects=objects, clock=world.clock, chance=world.chance, tasks=world.tasks)
+
+
+class HttpDoor:
+    """The HTTP server at its address."""
+
+    name = "http"
+
+    def __init__(self, server: HttpServer, address: str) -> None:
+        self._server = server
+        self._address = Address.parse(address)
+
+    async def open(self) -> str:
+        try:
+            host, port = await self._server.start(self._address.host, self._address.port)
+        except OSError as error:
+            raise Refused(_cannot_listen("http", self._address, error)) from None
+        return f"http://{Address(host, port)}"
+
+    async def drain(self, seconds: float) -> None:
+        await self._server.drain(seconds)
+
+
+def _cannot_listen(door: str, address: Address, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        reason = "is in use: stop what listens there, or choose another"
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        reason = "needs more rights than this user has: choose a port above 1023"
+    elif isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        reason = "is no address of this machine: choose another"
+    else:
+        reason = f"cannot be listened at ({error.strerror or error}): choose another"
+    return f"{door} address {address} {reason} with --{door}"
+
+
+def _path_of(url: str, setting: str) -> Path:
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise Refused(f"{setting} {url!r} names no absolute path: write {parts.scheme}:///path, with three slashes")
+    return Path(unquote(parts.path))
+
+
+@contextmanager
+def missed_by_name() -> Iterator[None]:
+    """An extra that is not installed becomes `Refused` with its name."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise Refused(f"{error.name} is not installed: pip install 'runnel[{extra}]'") from None
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)

@@ -1,0 +1,123 @@
+"""The folder of one node: made on first use, marked with the version of its layout, used by one process at a time.
+
+    runnel.json   {"format": 1, "made_by": "0.1.0"}: a program that does not know the format leaves the folder alone
+    node.lock     held (flock) as long as a node runs here; its text is the process id, for people
+
+What lies beside them belongs to the parts that were chosen: `ledger.sqlite`, `objects/`.
+"""
+
+import errno
+import fcntl
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from runnel import __version__
+from runnel.errors import Corrupt, Refused
+
+FORMAT = 1
+MARKER = "runnel.json"
+LOCK = "node.lock"
+
+_REASONS = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOSPC: "the disk is full",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.EEXIST: "it is a file",
+}
+
+
+class DataDir:
+    """An opened data directory. `with DataDir.open(path) as data_dir:` lets go of it at the end."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Make or enter the folder; `Refused` where that cannot be, with what to do."""
+        path = path.absolute()
+        lock = -1
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            check_marker(path)
+            lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            _take(lock, path)
+            if not (path / MARKER).exists():
+                _write_marker(path)
+        except OSError as error:
+            if lock >= 0:
+                os.close(lock)
+            reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+            raise Refused(
+                f"data directory '{path}' cannot be used, {reason}: mend that, or choose another with --data-dir"
+            ) from None
+        except BaseException:
+            if lock >= 0:
+                os.close(lock)
+            raise
+        return cls(path, lock)
+
+    def close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def check_marker(path: Path) -> None:
+    """Nothing, if this program may work in the folder. A folder without a marker is new."""
+    try:
+        marker = json.loads((path / MARKER).read_text(encoding="utf-8"))
+        found, made_by = int(marker["format"]), str(marker.get("made_by", "an unknown version"))
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError):
+        raise Corrupt(
+            f"'{path / MARKER}' is not readable as a marker: restore it, or choose another folder with --data-dir"
+        ) from None
+    if found > FORMAT:
+        raise Refused(
+            f"data directory '{path}' belongs to a newer version (format {found}, made by runnel {made_by}; "
+            f"this is {__version__}, format {FORMAT}): upgrade, or choose another folder with --data-dir"
+        )
+
+
+def _take(lock: int, path: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
+        raise Refused(
+            f"data directory '{path}' is in use by process {holder or 'unknown'}: "
+            f"stop that node, or choose another folder with --data-dir"
+        ) from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def _write_marker(path: Path) -> None:
+    """Whole or not at all, whatever happens to the machine."""
+    fresh = path / f"{MARKER}.new"
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(json.dumps({"format": FORMAT, "made_by": __version__}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path / MARKER)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
