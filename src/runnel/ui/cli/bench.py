@@ -16,4 +16,7 @@ def run(words: list[str], _house: House) -> int:
         program = folder / "bench" / "run.py"
         if program.is_file():
             return subprocess.run([sys.executable, str(program), *words], check=False).returncode
+    if words in (["--help"], ["-h"]):
+        print(f"usage: runnel bench list | run NAME | compare OLD.json NEW.json\n\n{__doc__.strip()}")
+        return 0
     raise Refused("the benchmarks are part of the source tree: get a checkout and call this inside it, or 'make bench'")
