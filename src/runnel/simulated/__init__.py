@@ -5,6 +5,7 @@ Scenarios may use every floor below; the machinery they run on is `runnel.world.
 objects   clients write objects through a faulty store
 messages  nodes talk over the simulated network
 idle      nothing happens for a hundred hours
+services  ledgers, as nodes see them
 planted   scenarios that must fail, so that finding and replaying a bug can itself be tested
 command   `runnel sim`
 watching  how a run is shown

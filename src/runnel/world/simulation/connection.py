@@ -171,7 +171,7 @@ class SimulatedTransport(asyncio.Transport):
     def vanish(self) -> None:
         """The host lost its power."""
         self.vanished = True
-        self._lost = self._told_lost = True
+        self._lost = self._told_lost = self._closing = True
         self.out.drop()
         self._network.closed(self)
 
@@ -188,10 +188,10 @@ class SimulatedTransport(asyncio.Transport):
         """Its host closes what the process leaves open."""
         if self._lost is not False:
             return
-        unread = bool(self._unread)
-        self._lost = self._told_lost = True
+        unread, was_closing = bool(self._unread), self._closing
+        self._lost = self._told_lost = self._closing = True
         self._network.closed(self)
-        if not self._closing or unread:
+        if not was_closing or unread:
             self.out.send(Sign.RESET if unread else Sign.END)
 
     # ---- reading --------------------------------------------------------------------------------------------------

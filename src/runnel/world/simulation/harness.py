@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,7 @@ class Simulation:
         self.nodes: dict[str, Node] = {}
         self._stirred = asyncio.Event()
         loop.on_unhandled = self._unhandled
+        loop.at_end.append(self._end)
 
     # ---- for faults -----------------------------------------------------------------------------------------------
 
@@ -104,10 +106,15 @@ class Simulation:
         self.nodes[name].set_skew(skew_ms)
 
     def doom(self, name: str, steps: int) -> None:
-        """Kill a node just before the step that is so many steps away; it comes back after its `restart_ms`."""
+        """Kill a node just before the step that is so many steps away; it comes back after its `restart_ms`.
+
+        A node that is down is killed that many steps into its next incarnation.
+        """
         node = self.nodes[name]
         if node.running and node.process is not None:
             node.process.doomed_at_step = node.process.steps + max(1, steps)
+        else:
+            node.doomed_at_step = max(1, steps)
 
     def add_node(self, plan: NodePlan) -> Node:
         """A node that joins; `setup` may use it, and so may faults."""
@@ -122,6 +129,16 @@ class Simulation:
             self.blame = "" if error is None else "".join(traceback.format_exception(error))
             self.trace.note(WORLD, "violation", message=message)
             self.stir()
+
+    def _end(self, error: BaseException | None) -> None:
+        """The run is over; what is cleared away from now on has no effects."""
+        if isinstance(error, SimulationStopped):
+            self.violate(_words(error), error)
+        self.trace.close()
+        self.loop.on_unhandled = None
+        for node in self.nodes.values():
+            if node.process is not None:
+                node.process.alive = False
 
     def _unhandled(self, context: dict[str, Any]) -> None:
         """An error that nobody awaited: in a server it would be lost in a log, here it fails the run."""
@@ -139,9 +156,10 @@ class Simulation:
                 self._look_on(checker)
             for plan in scenario.nodes:
                 self.add_node(plan)
+            faults = [self._spawn(self._misfortune(fault), fault.name) for fault in scenario.faults]
+            await asyncio.sleep(0)  # a fault may strike a node at its very first step
             for node in list(self.nodes.values()):
                 node.start()
-            faults = [self._spawn(self._misfortune(fault), fault.name) for fault in scenario.faults]
             await self._until_over(scenario.duration_ms)
             for fault in faults:
                 fault.cancel()
@@ -149,7 +167,7 @@ class Simulation:
             if self.violation is None:
                 await self._calm_down()
         except (AssertionError, SimulationStopped) as error:
-            self.violate(str(error) or type(error).__name__, error)
+            self.violate(_words(error), error)
 
     async def _misfortune(self, fault: Fault) -> None:
         try:
@@ -164,6 +182,7 @@ class Simulation:
         self.network.heal()
         scenario.calm(self)
         for name, node in self.nodes.items():
+            node.doomed_at_step = None
             if node.process is not None and node.process.alive:
                 node.process.doomed_at_step = None
             self.wake(name)
@@ -179,7 +198,7 @@ class Simulation:
                 try:
                     await checker.at_end(self)
                 except AssertionError as error:
-                    self.violate(f"{checker.name}: {error}", error)
+                    self.violate(f"{checker.name}: {_words(error)}", error)
 
     def stir(self) -> None:
         """Something happened that may end the run: a violation, or the end of a workload."""
@@ -212,7 +231,7 @@ class Simulation:
             try:
                 checker.on_note(self, note)
             except AssertionError as error:
-                self.violate(f"{checker.name}: {error}", error)
+                self.violate(f"{checker.name}: {_words(error)}", error)
 
     async def _look_again(self, checker: Checker) -> None:
         assert checker.every is not None
@@ -221,7 +240,7 @@ class Simulation:
             try:
                 checker.every(self)
             except AssertionError as error:
-                self.violate(f"{checker.name}: {error}", error)
+                self.violate(f"{checker.name}: {_words(error)}", error)
                 return
 
     def _spawn(self, work: Any, name: str) -> asyncio.Task[None]:
@@ -241,15 +260,10 @@ def simulate(registered: Registered, seed: int, listeners: Sequence[Listener] = 
         simulation = Simulation(scenario, loop, chance, seed)
         simulation.trace.listeners.extend(listeners)
         await simulation.run()
-        simulation.trace.close()
-        loop.on_unhandled = None
         return simulation
 
-    try:
+    with suppress(SimulationStopped):  # it is the run's violation by now
         loop.run(main())
-    except SimulationStopped as error:
-        assert simulation is not None
-        simulation.violate(str(error), error)
     assert simulation is not None
     return Outcome(
         scenario=registered.name,
@@ -262,3 +276,8 @@ def simulate(registered: Registered, seed: int, listeners: Sequence[Listener] = 
         last_notes=tuple(simulation.trace.last),
         blame=simulation.blame,
     )
+
+
+def _words(error: BaseException) -> str:
+    """The first line alone: what test tools add below it is not the same in every run."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -169,6 +169,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         # What asyncio's exception handler was told: errors nobody awaited. The harness takes them as violations.
         self.unhandled: list[dict[str, Any]] = []
         self.on_unhandled: Callable[[dict[str, Any]], None] | None = None
+        # Called when the run is over, before what is left is cleared away; with the error that ended it, if one did.
+        self.at_end: list[Callable[[BaseException | None], None]] = []
         self._chance = chance
         self._shuffle_tasks = shuffle_tasks
         self._now = 0.0
@@ -187,11 +189,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Run a coroutine to its end; then cancel what is left, and close the loop."""
         collecting = gc.isenabled()
         gc.disable()
+        error: BaseException | None = None
         try:
             task: asyncio.Task[T] = self.create_task(main, name="main", context=in_the_world())
             return self.run_until_complete(task)
+        except BaseException as raised:
+            error = raised
+            raise
         finally:
             try:
+                for last_act in self.at_end:
+                    last_act(error)
                 self._bury()
             finally:
                 self.close()
@@ -200,17 +208,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _bury(self) -> None:
         """End every task that is left, in order, without running the loop again: the run is over, nobody looks."""
-        for task in self.pending_tasks():
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            coroutine = task.get_coro()
-            for _ in range(
-                100
-            ):  # a coroutine may refuse to close by awaiting in `finally`; it is asked a hundred times
-                try:
-                    coroutine.close()
-                    break
-                except BaseException:  # noqa: BLE001, S112 - whatever it says, the run is over
-                    continue
+        buried: dict[SimulatedTask[Any], None] = {}
+        while left := [task for task in self.pending_tasks() if task not in buried][: 10_000 - len(buried)]:
+            for task in left:  # one that is closed may begin others in its `finally`
+                buried[task] = None
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own way to say: on purpose
+                _close(task.get_coro())
         self._queue.clear()
         self._timers.clear()
 
@@ -414,6 +417,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
         raise NotSimulated("threads are not simulated: run_in_executor and to_thread belong behind a seam with a twin")
+
+
+def _close(coroutine: Any) -> None:
+    for _ in range(100):  # a coroutine may refuse by awaiting in `finally`; it is asked a hundred times
+        try:
+            coroutine.close()
+            return
+        except BaseException:  # noqa: BLE001, S112 - whatever it says, the run is over
+            continue
 
 
 def _shuffle_task_steps(handles: list[_Ready | _Timer], chance: Chance) -> None:

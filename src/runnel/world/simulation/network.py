@@ -63,6 +63,7 @@ class Network:
         self._next_port = 30_000
         self._watched: set[Process] = set()
         loop.sockets = self
+        loop.at_end.append(self._end)
 
     # ---- for protocols --------------------------------------------------------------------------------------------
 
@@ -217,6 +218,11 @@ class Network:
     def stuck(self, pipe: Pipe) -> None:
         """A pipe's bytes met a cut; it wants to be told when that may have changed."""
         self._stuck[pipe] = None
+
+    def _end(self, _error: BaseException | None) -> None:
+        """The run is over: nobody hears of anything any more."""
+        for end in list(self._ends):
+            end.vanish()
 
     def _flow_again(self) -> None:
         stuck, self._stuck = self._stuck, {}

@@ -96,6 +96,8 @@ class Node:
         self.process: Process | None = None
         self.ended = False
         self.skew_ms = plan.skew_ms
+        # For the next incarnation.
+        self.doomed_at_step: int | None = None
         self._clock: LoopClock | None = None
         self._simulation = simulation
         self._chance = simulation.chance.fork(f"restarts of {plan.name}")
@@ -113,14 +115,14 @@ class Node:
         if self._clock is not None:
             self._clock.skew_ms = skew_ms
 
-    def start(self, *, doomed_at_step: int | None = None) -> None:
+    def start(self) -> None:
         """Begin a new incarnation, unless one is running or the workload has ended."""
         if self.running or self.ended:
             return
         simulation = self._simulation
         self.incarnation += 1
         self.process = process = Process(f"{self.plan.name}#{self.incarnation}", host=self.plan.name)
-        process.doomed_at_step = doomed_at_step
+        process.doomed_at_step, self.doomed_at_step = self.doomed_at_step, None
         process.on_kill.append(lambda: self._gone(process))
         simulation.network.power_up(self.plan.name)
         simulation.trace.note(self.plan.name, "starts", incarnation=self.incarnation)
