@@ -60,9 +60,7 @@ async def inspect_object(store: ObjectStore, name: str, *, as_json: bool = False
 
 def _slices(footer: Footer, data: Buffer | None) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = []
-    index = 0
-    for each in footer.slices:
-        last = index + each.batches
+    for each, batches in footer.walk():
         facts: dict[str, Any] = {
             "stream": each.stream,
             "position": each.place,
@@ -71,13 +69,9 @@ def _slices(footer: Footer, data: Buffer | None) -> list[dict[str, Any]]:
             "largest_timestamp": each.stamp,
             "checksum": f"{each.checksum:08x}",
             "batches": [
-                {"bytes": length, "records": records}
-                for length, records in zip(
-                    footer.batch_lengths[index:last], footer.batch_records[index:last], strict=True
-                )
+                {"position": batch.place, "bytes": batch.length, "records": batch.records} for batch in batches
             ],
         }
-        index = last
         if data is not None:
             heads = check_slice_batches(footer, each, memoryview(data)[each.place : each.place + each.length])
             for batch, head in zip(facts["batches"], heads, strict=True):

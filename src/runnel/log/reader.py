@@ -8,9 +8,11 @@
 A plan reads ranges that the ledger names and needs no footer. Footers are for repair, replay, sweeps and people.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -70,15 +72,29 @@ class Footer:
         return sum(self.batch_records)
 
     def slice_of(self, stream: int) -> Slice | None:
-        return next((each for each in self.slices if each.stream == stream), None)
+        """The slice of one stream, if it has one here."""
+        index = bisect_left(self.slices, stream, key=_stream)
+        return self.slices[index] if index < len(self.slices) and self.slices[index].stream == stream else None
 
-    def batches_of(self, wanted: Slice) -> Iterator[BatchPlace]:
+    def walk(self) -> Iterator[tuple[Slice, list[BatchPlace]]]:
+        """Every slice with its batches, in order."""
+        index = 0
+        for each in self.slices:
+            yield each, self._places(each, index)
+            index += each.batches
+
+    def batches_of(self, wanted: Slice) -> list[BatchPlace]:
         """The batches of one slice of this footer, in order."""
-        first = sum(each.batches for each in self.slices[: self.slices.index(wanted)])
-        place = wanted.place
-        for index in range(first, first + wanted.batches):
-            yield BatchPlace(place, self.batch_lengths[index], self.batch_records[index])
-            place += self.batch_lengths[index]
+        index = bisect_left(self.slices, wanted.stream, key=_stream)
+        return self._places(wanted, sum(each.batches for each in self.slices[:index]))
+
+    def _places(self, of: Slice, first: int) -> list[BatchPlace]:
+        lengths = self.batch_lengths[first : first + of.batches]
+        records = self.batch_records[first : first + of.batches]
+        return list(map(BatchPlace, accumulate(lengths[:-1], initial=of.place), lengths, records))
+
+
+_stream = attrgetter("stream")
 
 
 def footer_length(name: str, end: Buffer, size: int) -> int:
@@ -139,11 +155,11 @@ def check_object(name: str, data: Buffer) -> Footer:
     magic, version = HEAD.unpack_from(view)
     if magic != MAGIC or version != footer.version or any(view[10:HEAD_BYTES]):
         raise Corrupt(f"{name} does not begin like a write-ahead object at byte 0")
-    for each in footer.slices:
+    for each, batches in footer.walk():
         part = view[each.place : each.place + each.length]
         check_slice(footer, each, part)
         heads = check_slice_batches(footer, each, part)
-        said = [(batch.length, batch.records) for batch in footer.batches_of(each)]
+        said = [(batch.length, batch.records) for batch in batches]
         found = [(head.size, head.records) for head in heads]
         if said != found:
             raise Corrupt(f"{name} has other batches in stream {each.stream} at byte {each.place} than its footer says")
