@@ -170,6 +170,53 @@ def test_a_newer_format_asks_for_an_upgrade():
         check_object(NAME, data)
 
 
+def resealed(data, place, code, value):
+    """The object with another value in its footer, all checksums made to fit: what a broken writer could leave."""
+    import struct
+
+    from crc32c import crc32c
+
+    out = bytearray(data)
+    tail = len(out) - TAIL_BYTES
+    footer = tail - struct.unpack_from("<I", out, tail + 8)[0]
+    struct.pack_into(code, out, footer + place, value)
+    struct.pack_into("<I", out, tail + 12, crc32c(memoryview(out)[footer:tail]))
+    struct.pack_into("<I", out, tail + 20, crc32c(memoryview(out)[tail : tail + 20]))
+    return out
+
+
+# two slices, three batches: writer 8, counts 4 4, streams 8 8, stamps 8 8, places, lengths, records, checksums, batches
+@pytest.mark.parametrize(
+    ("place", "code", "value", "words"),
+    [
+        (8, "<I", 3, "3 slices and 3 batches in a footer"),
+        (12, "<I", 2**32 - 1, "4294967295 batches in a footer"),
+        (16, "<Q", 2, "contradicts itself at stream 2"),
+        (48, "<I", 17, "contradicts itself at stream 1"),
+        (56, "<I", 1, "contradicts itself at stream 1"),
+        (64, "<I", 9, "contradicts itself at stream 1"),
+        (72, "<I", 1, "fails the checksum of stream 1"),
+        (80, "<I", 0, "contradicts itself at stream 1"),
+        (80, "<I", 4, "contradicts itself at stream 1"),
+        (88, "<I", 1, "contradicts itself at stream 1"),
+        (104, "<I", 3, "contradicts itself at stream 2"),
+    ],
+)
+def test_a_footer_that_lies_with_good_checksums_is_corrupt(place, code, value, words):
+    with pytest.raises(Corrupt, match=words):
+        check_object(NAME, resealed(small_object(), place, code, value))
+
+
+def test_a_footer_that_moves_bytes_from_one_batch_to_another_is_corrupt():
+    import struct
+
+    data = small_object()
+    lengths = struct.unpack_from("<3I", data, len(data) - TAIL_BYTES - 24)
+    moved = resealed(resealed(data, 92, "<I", lengths[1] + 1), 96, "<I", lengths[2] - 1)
+    with pytest.raises(Corrupt, match="other batches in stream 2"):
+        check_object(NAME, moved)
+
+
 @given(data=st.binary(max_size=300))
 def test_garbage_is_corrupt_and_nothing_else(data):
     with pytest.raises(Corrupt):
