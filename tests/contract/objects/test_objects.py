@@ -75,13 +75,17 @@ def test_eight_writers_race_for_one_name_and_exactly_one_wins_each_time(store):
             return None
         return who
 
+    async def race(round_):
+        name = f"race/{round_:03}"
+        answers = await asyncio.gather(*(attempt(name, who) for who in range(8)))
+        winners = [who for who in answers if who is not None]
+        assert len(winners) == 1, f"round {round_}: {winners}"
+        assert bytes(await store.read(name)) == b"writer %d " % winners[0] * 100
+
     async def story():
-        for round_ in range(100):
-            name = f"race/{round_:03}"
-            answers = await asyncio.gather(*(attempt(name, who) for who in range(8)))
-            winners = [who for who in answers if who is not None]
-            assert len(winners) == 1, f"round {round_}: {winners}"
-            assert bytes(await store.read(name)) == b"writer %d " % winners[0] * 100
+        # Some races at once, because there are servers that let the losers of one wait for seconds.
+        for first in range(0, 100, 25):
+            await asyncio.gather(*(race(first + more) for more in range(25)))
 
     asyncio.run(story())
 

@@ -5,6 +5,7 @@ memory    a dictionary, for tests and laptops
 files     a directory with fsync
 s3        S3, GCS and Azure through obstore
 faulty    any of them, misbehaving from a seed
+cache     the most recently used ones in memory
 """
 
 from runnel.world.objects.seam import Body, Buffer, ObjectFacts, ObjectStore

@@ -34,6 +34,11 @@ def is_part(text: str) -> bool:
     return len(text) <= PART_BYTES_MAX and _PART.fullmatch(text) is not None and text not in {".", ".."}
 
 
+def is_name(text: str) -> bool:
+    """Whether an object can have this name; buckets may hold things that others put there."""
+    return len(text) <= NAME_BYTES_MAX and all(map(is_part, text.split("/")))
+
+
 def check_beginning(text: str) -> None:
     """Refuse what no name begins with; the last part may be cut anywhere."""
     folder = text.rpartition("/")[0]
