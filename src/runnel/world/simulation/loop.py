@@ -387,7 +387,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             queues.setdefault(handle.process, []).append(handle)
         if self._shuffle_tasks:
             for own in queues.values():
-                _shuffle_task_steps(own, chance)
+                if len(own) > 1:
+                    _shuffle_task_steps(own, chance)
         if len(queues) == 1:
             return next(iter(queues.values()))
         turns = [handle.process for handle in batch]
