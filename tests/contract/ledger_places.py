@@ -82,6 +82,19 @@ class SqlitePlace(Place):
         return await SqliteLedger.open(self.path, chance=Chance(f"sqlite/{number}"), tasks=tasks)
 
 
+class PostgresPlace(Place):
+    def __init__(self, server, schema: str) -> None:
+        self.url = server.url(more=f"?schema={schema}&prefix=t_")
+
+    async def open_one(self, number, tasks):
+        from runnel.metadata.ledger.postgres import PostgresLedger
+        from runnel.world.clock import SystemClock
+
+        return await PostgresLedger.open(
+            self.url, clock=SystemClock(), chance=Chance(f"postgres/{number}"), tasks=tasks
+        )
+
+
 def begin(work) -> "asyncio.Task":
     return asyncio.get_running_loop().create_task(work)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import itertools
 import sys
 from pathlib import Path
 
@@ -27,9 +28,31 @@ places = _beside("ledger_places")
 begin, cancelled = places.begin, places.cancelled
 
 SHARD = 3
+counter = itertools.count()
 
 
-@pytest.fixture(params=["memory", "faulty", "sqlite"])
+@pytest.fixture(scope="module", autouse=True)
+def postgres_server(request):
+    """Started before the first test when any test of this module will want it, or None where it is not installed."""
+    server_module = _beside("postgres_server")
+    wanted = any("postgres" in item.name for item in request.session.items if item.path == Path(__file__))
+    binaries = server_module.binaries()
+    if not wanted or binaries is None:
+        yield None
+        return
+    server = server_module.PostgresServer(binaries)
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres(postgres_server):
+    if postgres_server is None:
+        pytest.skip("PostgreSQL is not installed (looked in /usr/lib/postgresql/*/bin and on the path)")
+    return postgres_server
+
+
+@pytest.fixture(params=["memory", "faulty", "sqlite", "postgres"])
 def place(request, tmp_path):
     match request.param:
         case "memory":
@@ -38,6 +61,8 @@ def place(request, tmp_path):
             return places.FaultyPlace()
         case "sqlite":
             return places.SqlitePlace(tmp_path)
+        case "postgres":
+            return places.PostgresPlace(request.getfixturevalue("postgres"), f"s{next(counter)}")
 
 
 def entry(*words) -> bytes:
@@ -764,6 +789,225 @@ def test_a_ledger_that_is_away_does_nothing_until_it_is_back():
         assert await ledger.read(SHARD, 0) == [(1, b"one")]
 
     asyncio.run(story())
+
+
+# What is special to PostgreSQL
+
+
+def _postgres(url, tasks, name="one"):
+    from runnel.metadata.ledger.postgres import PostgresLedger
+    from runnel.world.chance import Chance
+    from runnel.world.clock import SystemClock
+
+    return PostgresLedger.open(url, clock=SystemClock(), chance=Chance(name), tasks=tasks)
+
+
+def test_postgres_notifications_alone_wake_a_follower(postgres, monkeypatch):
+    from runnel.metadata.ledger import postgres as module
+
+    monkeypatch.setattr(module, "POLL_S", 3600.0)
+    test_a_wait_ends_soon_after_another_client_appends(places.PostgresPlace(postgres, "notified"))
+
+
+def test_postgres_looking_alone_wakes_a_follower_whose_notifications_are_lost(postgres, monkeypatch):
+    from runnel.metadata.ledger import postgres as module
+
+    monkeypatch.setattr(module, "POLL_S", 0.05)
+    monkeypatch.setattr(module.PostgresLedger, "_hear", lambda *_: None)
+    test_a_wait_ends_soon_after_another_client_appends(places.PostgresPlace(postgres, "looking"))
+
+
+def test_postgres_a_connection_lost_during_an_append_is_uncertain_and_the_next_append_works(postgres):
+    import asyncpg
+
+    from runnel.errors import Uncertain
+
+    async def story(open_ledger):
+        ledger = await open_ledger()
+        await ledger.append([(SHARD, b"one")])
+        other = await asyncpg.connect(postgres.url())
+        locking = other.transaction()
+        await locking.start()
+        await other.execute("SELECT * FROM lost.t_shards FOR UPDATE")
+        under_way = begin(ledger.append([(SHARD, b"two")]))
+        seeker = await asyncpg.connect(postgres.url())
+        try:
+            while not (  # noqa: ASYNC110 -- another process is watched
+                victims := await seeker.fetch(
+                    "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO%lost%'"
+                )
+            ):
+                await asyncio.sleep(0.02)
+            await seeker.execute("SELECT pg_terminate_backend($1)", victims[0]["pid"])
+            with pytest.raises(Uncertain):
+                await under_way
+            await locking.rollback()
+            assert await ledger.append([(SHARD, b"three")]) == [2]
+            assert [body for _, body in await ledger.read(SHARD, 0)] == [b"one", b"three"]
+        finally:
+            await seeker.close()
+            await other.close()
+
+    places.PostgresPlace(postgres, "lost").run(story)
+
+
+@pytest.mark.leaves("the server of this module is started anew")
+def test_postgres_comes_back_after_the_server_was_away(postgres):
+    from runnel.errors import Uncertain
+
+    async def story(open_ledger):
+        ledger, watcher = await open_ledger(), await open_ledger()
+        await ledger.append([(SHARD, b"one")])
+        following = begin(patient_follow(watcher))
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(postgres.stop)
+        for call in (ledger.append([(SHARD, b"lost")]), ledger.tail(SHARD), ledger.read(SHARD, 0)):
+            with pytest.raises((Unavailable, Uncertain)):
+                await call
+        with pytest.raises(Unavailable) as caught:
+            await ledger.append([(SHARD, b"lost")])
+        assert "open-sesame" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+        await asyncio.to_thread(postgres.start)
+        while True:
+            try:
+                await ledger.append([(SHARD, b"two")])
+                break
+            except Unavailable:
+                await asyncio.sleep(0.05)
+        assert await following == [b"one", b"two"]
+
+    async def patient_follow(watcher):
+        seen = []
+        while len(seen) < 2:
+            try:
+                await watcher.wait(SHARD, len(seen))
+                seen += [body for _, body in await watcher.read(SHARD, len(seen))]
+            except Unavailable:
+                await asyncio.sleep(0.05)
+        return seen
+
+    places.PostgresPlace(postgres, "away").run(story)
+
+
+@pytest.mark.leaves("the server of this module is started anew")
+def test_postgres_keeps_what_was_acknowledged_when_the_server_crashes(postgres):
+    """The tests' server does not sync, but its processes alone die here: what it wrote is with the kernel."""
+    import signal
+
+    from runnel.errors import Uncertain
+
+    async def story(open_ledger):
+        ledger = await open_ledger()
+        acknowledged = {}
+
+        async def appender(name):
+            for n in range(10_000):
+                try:
+                    (position,) = await ledger.append([(SHARD, entry(name, n))])
+                except (Unavailable, Uncertain):
+                    return
+                acknowledged[position] = entry(name, n)
+
+        appenders = [begin(appender(name)) for name in range(4)]
+        while len(acknowledged) < 50:  # noqa: ASYNC110 -- any moment in between will do
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(postgres.stop, signal.SIGQUIT)
+        await asyncio.gather(*appenders)
+        await asyncio.to_thread(postgres.start)
+        after, found = 0, {}
+        while True:
+            try:
+                if not (batch := await ledger.read(SHARD, after)):
+                    break
+            except Unavailable:
+                await asyncio.sleep(0.05)
+                continue
+            found.update(batch)
+            after = batch[-1][0]
+        assert list(found) == list(range(1, len(found) + 1))
+        assert acknowledged.items() <= found.items()
+
+    places.PostgresPlace(postgres, "crash").run(story)
+
+
+def _postgres_refuses(url, error, match):
+    async def story():
+        tasks = _quiet_tasks()
+        with pytest.raises(error, match=match) as caught:
+            await _postgres(url, tasks)
+        await tasks.close()
+        return str(caught.value)
+
+    message = asyncio.run(story())
+    assert "sesame" not in message
+    assert "\n" not in message
+
+
+def test_postgres_refuses_a_wrong_password_without_saying_it(postgres):
+    _postgres_refuses(postgres.url(password="wrong-sesame"), Refused, r"at 127.0.0.1:\d+/postgres refuses this user")
+
+
+def test_postgres_refuses_a_database_that_is_not_there(postgres):
+    _postgres_refuses(postgres.url(database="nowhere"), Refused, "no such database: create it")
+
+
+def test_postgres_names_the_address_that_cannot_be_reached(free_port):
+    url = f"postgresql://runnel:sesame@127.0.0.1:{free_port}/db"
+    _postgres_refuses(url, Unavailable, f"127.0.0.1:{free_port}/db cannot be reached")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:sesame@host:port/db",
+        "postgresql://u:sesame@h/db?schema=Robert'); DROP",
+        "postgresql://u:sesame@h/db?nonsense",
+        "postgresql://u:sesame@127.0.0.1:1/db?sslmode=sesame",
+    ],
+)
+def test_postgres_refuses_a_url_that_it_cannot_understand(url):
+    _postgres_refuses(url, Refused, "ledger URL")
+
+
+def test_postgres_refuses_tables_of_a_newer_program(postgres):
+    import asyncpg
+
+    async def story(open_ledger):
+        await open_ledger()
+        connection = await asyncpg.connect(postgres.url())
+        await connection.execute("INSERT INTO newer.t_migrations (step) VALUES (9)")
+        await connection.close()
+        with pytest.raises(Refused, match=r"taken migration 9, .*upgrade runnel"):
+            await open_ledger()
+
+    places.PostgresPlace(postgres, "newer").run(story)
+
+
+def test_postgres_clients_that_start_at_once_take_turns_at_creating_the_tables(postgres):
+    async def story(open_ledger):
+        clients = await asyncio.gather(*(open_ledger() for _ in range(8)))
+        for n, client in enumerate(clients, 1):
+            assert await client.append([(SHARD, b"x")]) == [n]
+
+    places.PostgresPlace(postgres, "turns").run(story)
+
+
+def test_postgres_names_the_entry_whose_bytes_have_changed(postgres):
+    import asyncpg
+
+    from runnel.errors import Corrupt
+
+    async def story(open_ledger):
+        ledger = await open_ledger()
+        await ledger.append([(SHARD, b"one"), (SHARD, b"two")])
+        connection = await asyncpg.connect(postgres.url())
+        await connection.execute("UPDATE flipped.t_entries SET entry = 'twp' WHERE position = 2")
+        await connection.close()
+        with pytest.raises(Corrupt, match=f"entry 2 of shard {SHARD}"):
+            await ledger.read(SHARD, 0)
+
+    places.PostgresPlace(postgres, "flipped").run(story)
 
 
 # From a URL to a ledger

@@ -32,6 +32,10 @@ async def open_ledger(url: str, *, objects: ObjectStore, clock: Clock, chance: C
             from runnel.metadata.ledger.sqlite import SqliteLedger
 
             return await SqliteLedger.open(_path(url, rest), chance=chance.fork("ledger"), tasks=tasks)
+        case "postgresql" | "postgres":
+            from runnel.metadata.ledger.postgres import PostgresLedger
+
+            return await PostgresLedger.open(url, clock=clock, chance=chance.fork("ledger"), tasks=tasks)
         case _:
             # The URL itself is not repeated: it may hold a password.
             raise Refused(f"ledger URL begins with {scheme[:20]!r}, which is none of {KNOWN}")
