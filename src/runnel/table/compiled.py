@@ -6,7 +6,7 @@ from another version of the source is not used: both sides name the contract the
 
 from typing import Any
 
-CONTRACT = 1
+CONTRACT = 2
 
 
 def load() -> Any | None:
