@@ -35,6 +35,7 @@ class Misbehaving:
         self.script = {method: list(steps) for method, steps in script.items()}
         self.objects = {}
         self.asked = Counter()
+        self._serving = set()
 
     @contextlib.asynccontextmanager
     async def store(self, policy=HASTY):
@@ -44,9 +45,14 @@ class Misbehaving:
             yield open_bucket(parse_address(f"s3://bucket?endpoint={endpoint}"), Chance(1), LOGIN, policy)
         finally:
             server.close()
+            for task in self._serving:
+                task.cancel()
+            await asyncio.gather(*self._serving)
+            await asyncio.sleep(0.01)  # closed connections are seen by the loop
 
     async def _serve(self, reader, writer):
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        self._serving.add(asyncio.current_task())
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while await self._serve_one(reader, writer):
                 pass
         writer.close()
