@@ -8,15 +8,8 @@ import pytest
 
 from runnel.world.chance import Chance
 from runnel.world.clock import LoopClock
-from runnel.world.simulation.loop import (
-    Deadlock,
-    LoopLimits,
-    NotSimulated,
-    SimulatedLoop,
-    TooBusy,
-    TooLong,
-    run_simulated,
-)
+from runnel.world.simulation.limits import Deadlock, LoopLimits, NotSimulated, TooBusy, TooLong
+from runnel.world.simulation.loop import SimulatedLoop, run_simulated
 from runnel.world.simulation.process import Process, current_process
 from runnel.world.tasks import Tasks
 

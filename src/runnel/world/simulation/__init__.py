@@ -2,7 +2,9 @@
 
 process   what can be killed, paused and counted
 loop      the event loop: virtual time, one order, nothing from outside
-network   hosts, connections, delays, cuts
+handles   its callbacks, tasks and futures
+limits    where a run ends that does not end by itself
+network   hosts, delays, cuts; connection and server: what asyncio sees of it
 nodes     simulated nodes: what they are given, how they die and come back
 portal    services outside the nodes, called across a border that a kill does not cross
 trace     what happened, in order, with a running hash

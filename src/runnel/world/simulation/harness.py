@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from runnel.world.chance import Chance
-from runnel.world.simulation.loop import SimulatedLoop, SimulationStopped
+from runnel.world.simulation.limits import SimulationStopped
+from runnel.world.simulation.loop import SimulatedLoop
 from runnel.world.simulation.network import Network
 from runnel.world.simulation.nodes import Node, NodePlan
 from runnel.world.simulation.process import in_the_world

@@ -17,49 +17,20 @@ Instead of hanging, a run ends with `Deadlock` (nobody can ever run again; the w
 import asyncio
 import gc
 import heapq
-from asyncio import AbstractServer, BaseTransport, Future, Handle, TimerHandle
+from asyncio import AbstractServer, BaseTransport, Future, TimerHandle
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from runnel.world.chance import Chance
-from runnel.world.simulation.process import PROCESS, Process, in_the_world
+from runnel.world.simulation.handles import Ready, SimulatedFuture, SimulatedTask, Timer
+from runnel.world.simulation.limits import Deadlock, LoopLimits, NotSimulated, SimulationStopped, TooBusy, TooLong
+from runnel.world.simulation.process import Process, in_the_world
 
 T = TypeVar("T")
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
-
-
-class NotSimulated(RuntimeError):
-    """Something from outside the simulation was called."""
-
-
-class SimulationStopped(Exception):
-    """The run cannot go on."""
-
-
-class Deadlock(SimulationStopped):
-    """Nobody is ready, no timer is set, and the main task waits."""
-
-
-class TooLong(SimulationStopped):
-    """The limit of virtual time is reached."""
-
-
-class TooBusy(SimulationStopped):
-    """The limit of steps is reached."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopLimits:
-    """Where a run ends that does not end by itself."""
-
-    virtual_s_max: float = 3_600_000.0
-    steps_max: int = 100_000_000
-    steps_at_one_moment_max: int = 200_000
-    steps_between_collections: int = 200_000
 
 
 class Sockets(Protocol):
@@ -70,89 +41,6 @@ class Sockets(Protocol):
     async def dial(
         self, factory: ProtocolFactory, host: str, port: int
     ) -> tuple[BaseTransport, asyncio.BaseProtocol]: ...
-
-
-class SimulatedTask(asyncio.Task[T]):
-    """A task that knows its process and hashes by number."""
-
-    number: int
-    process: Process | None
-
-    def __init__(
-        self,
-        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
-        *,
-        loop: "SimulatedLoop",
-        name: str | None,
-        context: Context,
-    ) -> None:
-        self.number = loop.next_number()
-        self.process = context.get(PROCESS)
-        super().__init__(coro, loop=loop, name=name or f"task-{self.number}", context=context)
-
-    def __hash__(self) -> int:
-        return self.number
-
-
-class SimulatedFuture(asyncio.Future[T]):
-    """A future that hashes by number."""
-
-    number: int
-
-    def __init__(self, *, loop: "SimulatedLoop") -> None:
-        self.number = loop.next_number()
-        super().__init__(loop=loop)
-
-    def __hash__(self) -> int:
-        return self.number
-
-
-class _Ready(Handle):
-    """A callback with its process."""
-
-    __slots__ = ("process",)
-
-    def __init__(
-        self, callback: Callable[..., Any], args: tuple[Any, ...], loop: "SimulatedLoop", context: Context | None
-    ) -> None:
-        # Not super().__init__: it looks for debug mode each time, and this is the hottest line of the simulation.
-        if context is None:
-            context = copy_context()
-        self._context = context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-        self.process: Process | None = context.get(PROCESS)
-
-
-class _Timer(TimerHandle):
-    """A timer with its process."""
-
-    __slots__ = ("process",)
-
-    def __init__(
-        self,
-        when: float,
-        callback: Callable[..., Any],
-        args: tuple[Any, ...],
-        loop: "SimulatedLoop",
-        context: Context | None,
-    ) -> None:
-        if context is None:
-            context = copy_context()
-        self._context = context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-        self._when = when
-        self._scheduled = True
-        self.process: Process | None = context.get(PROCESS)
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -174,8 +62,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._chance = chance
         self._shuffle_tasks = shuffle_tasks
         self._now = 0.0
-        self._queue: deque[_Ready | _Timer] = deque()
-        self._timers: list[tuple[float, int, _Timer]] = []
+        self._queue: deque[Ready | Timer] = deque()
+        self._timers: list[tuple[float, int, Timer]] = []
         self._timers_cancelled = 0
         self._numbers = 0
         self._moment_began_at_step = 0
@@ -260,7 +148,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._numbers += 1
         return self._numbers
 
-    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> Any:
+    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None, **_: Any) -> Any:
         return SimulatedTask(
             coro,
             loop=self,
@@ -271,25 +159,25 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def create_future(self) -> Future[Any]:
         return SimulatedFuture(loop=self)
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> _Ready:  # type: ignore[override]
-        handle = _Ready(callback, args, self, context)
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Ready:  # type: ignore[override]
+        handle = Ready(callback, args, self, context)
         self._queue.append(handle)
         return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> _Timer:
-        timer = _Timer(when, callback, args, self, context)
+    ) -> Timer:
+        timer = Timer(when, callback, args, self, context)
         self._numbers += 1
         heapq.heappush(self._timers, (when, self._numbers, timer))
         return timer
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> _Timer:
+    ) -> Timer:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
-    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> _Ready:  # type: ignore[override]
+    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Ready:  # type: ignore[override]
         if get_ident() != self._thread:
             raise NotSimulated("another thread called into the simulated loop; simulated code is one thread")
         return self.call_soon(callback, *args, context=context)
@@ -380,9 +268,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._now = when
             self._moment_began_at_step = self.steps
 
-    def _take_turns(self, batch: list[_Ready | _Timer], chance: Chance) -> list[_Ready | _Timer]:
+    def _take_turns(self, batch: list[Ready | Timer], chance: Chance) -> list[Ready | Timer]:
         """Another order of the same callbacks: the processes' turns are drawn, each process keeps its own order."""
-        queues: dict[Process | None, list[_Ready | _Timer]] = {}
+        queues: dict[Process | None, list[Ready | Timer]] = {}
         for handle in batch:
             queues.setdefault(handle.process, []).append(handle)
         if self._shuffle_tasks:
@@ -429,7 +317,7 @@ def _close(coroutine: Any) -> None:
             continue
 
 
-def _shuffle_task_steps(handles: list[_Ready | _Timer], chance: Chance) -> None:
+def _shuffle_task_steps(handles: list[Ready | Timer], chance: Chance) -> None:
     """Exchange the places of task steps; plain callbacks stay where they are. No task has two steps in one round."""
     places = [
         i for i, handle in enumerate(handles) if isinstance(getattr(handle._callback, "__self__", None), asyncio.Task)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from runnel.errors import Refused
 from runnel.world.chance import Chance
-from runnel.world.simulation.loop import LoopLimits
+from runnel.world.simulation.limits import LoopLimits
 from runnel.world.simulation.network import Wire
 from runnel.world.simulation.nodes import NodePlan
 from runnel.world.simulation.trace import Note
