@@ -18,7 +18,7 @@ from typing import Any
 
 from runnel.codec.declare import Message, Struct
 from runnel.codec.primitives import BadMessage, read_uvarint, rest_of_uvarint, skip_tagged
-from runnel.codec.shapes import FIXED, Shape, shapes_of, smallest_of
+from runnel.codec.shapes import FEW, FIXED, Shape, shapes_of, smallest_of
 
 Decoder = Callable[[Any, int], tuple[Any, int]]
 
@@ -188,7 +188,10 @@ class DecoderSource:
         self.run.append(("B" if self.flexible else letter, n))
         self.flush()
         if self.flexible:
-            self.put(f"if {n} > 127: {n}, at = rest_of_uvarint(frame, at, end, {n})")
+            # Two bytes are common for records and strings, and not worth a call.
+            self.put(f"if {n} > 127:")
+            self.put(f"  if frame[at] < 128: {n} += (frame[at] << 7) - 128; at += 1")
+            self.put(f"  else: {n}, at = rest_of_uvarint(frame, at, end, {n})")
             self.put(f"{n} -= 1")
         return n
 
@@ -220,7 +223,10 @@ class DecoderSource:
         self.put(f"  raise BadMessage(f'{{{n}}} {shape.name} are claimed where {{end - at}} bytes remain')")
         if shape.word in FIXED and shape.word != "uuid":
             letter, size = FIXED[shape.word]
-            self.put(f"{target} = list(unpack_from(f'>{{{n}}}{letter}', frame, at)); at += {size} * {n}")
+            few = self.constant("R", [struct.Struct(f">{count}{letter}").unpack_from for count in range(FEW)])
+            self.put(f"if {n} < {FEW}: {target} = list({few}[{n}](frame, at))")
+            self.put(f"else: {target} = list(unpack_from(f'>{{{n}}}{letter}', frame, at))")
+            self.put(f"at += {size} * {n}")
         else:
             items, add = self.fresh("a"), self.fresh("f")
             self.put(f"{target} = {items} = []; {add} = {items}.append")

@@ -15,12 +15,13 @@ from typing import Any
 
 from runnel.codec.declare import Message, Struct
 from runnel.codec.primitives import Buffer, uvarint
-from runnel.codec.shapes import FIXED, Shape, shapes_of
+from runnel.codec.shapes import FEW, FIXED, Shape, shapes_of
 
 Encoder = Callable[[Any, bytearray, list[Buffer]], bytearray]
 
 # Copying less than this costs less than carrying one buffer more to the transport.
 SCATTER_FROM = 16 * 1024
+LISTS = (list, tuple)
 
 
 def compile_encoder(message: type[Message], version: int) -> Encoder:
@@ -31,25 +32,18 @@ def compile_encoder(message: type[Message], version: int) -> Encoder:
 
 def put_records(records: Any, size: int, out: bytearray, parts: list[Buffer]) -> bytearray:
     """Adds record data, one buffer or a list of them, copying the small and carrying the large."""
+    pieces = records if records.__class__ in LISTS else (records,)
     if size < SCATTER_FROM:
-        if isinstance(records, list | tuple):
-            for each in records:
-                out += each
-        else:
-            out += records
+        for piece in pieces:
+            out += piece
         return out
     parts.append(out)
-    if isinstance(records, list | tuple):
-        parts.extend(records)
-    else:
-        parts.append(records)
+    parts.extend(pieces)
     return bytearray()
 
 
-def size_of(records: Any) -> int:
-    if isinstance(records, list | tuple):
-        return sum(map(len, records))
-    return len(records)
+def size_of(pieces: Any) -> int:
+    return sum(map(len, pieces))
 
 
 class EncoderSource:
@@ -66,6 +60,7 @@ class EncoderSource:
         self.out = "out"
         self.run: list[tuple[str, str]] = []  # fixed-size neighbours: (struct letter, expression)
         self.space: dict[str, Any] = {
+            "LISTS": LISTS,
             "pack": struct.pack,
             "put_records": put_records,
             "size_of": size_of,
@@ -85,6 +80,11 @@ class EncoderSource:
     def fresh(self, letter: str) -> str:
         self.names += 1
         return f"{letter}{self.names}"
+
+    def constant(self, letter: str, value: Any) -> str:
+        name = self.fresh(letter)
+        self.space[name] = value
+        return name
 
     def packed(self, run: list[tuple[str, str]]) -> str:
         letters = "".join(letter for letter, _ in run)
@@ -182,6 +182,8 @@ class EncoderSource:
         self.put(f"{size} += 1")
         short = f"{self.out} += {self.packed([*self.run, ('B', size)])}" if self.run else f"{self.out}.append({size})"
         self.put(f"if {size} < 128: {short}")
+        two = self.packed([*self.run, ("B", f"{size} & 127 | 128"), ("B", f"{size} >> 7")])
+        self.put(f"elif {size} < 16384: {self.out} += {two}")
         long = f"{self.out} += {self.packed(self.run)}; " if self.run else ""
         self.put(f"else: {long}{self.out} += uvarint({size})")
         self.run = []
@@ -204,13 +206,14 @@ class EncoderSource:
         opened = self.null(v, nullable, letter)
         if word == "string":
             self.put(f"{v} = {v}.encode()")
-        self.put(f"{n} = {'size_of' if word == 'records' else 'len'}({v})")
         if word == "records":
             size = self.fresh("z")
-            self.put(f"{size} = {n}")
+            self.put(f"{size} = {n} = size_of({v}) if {v}.__class__ in LISTS else len({v})")
             self.length(n, letter)
-            self.put(f"{self.out} = put_records({v}, {size}, {self.out}, parts)")
+            self.put(f"if {size} < {SCATTER_FROM} and {v}.__class__ not in LISTS: {self.out} += {v}")
+            self.put(f"else: {self.out} = put_records({v}, {size}, {self.out}, parts)")
         else:
+            self.put(f"{n} = len({v})")
             self.length(n, letter)
             self.put(f"{self.out} += {v}")
         self.depth -= opened
@@ -222,7 +225,10 @@ class EncoderSource:
         self.put(f"{n} = len({a})")
         if shape.word in FIXED and shape.word != "uuid":
             self.length(n, "i")
-            self.put(f"{self.out} += pack(f'>{{len({a})}}{FIXED[shape.word][0]}', *{a})")
+            letter = FIXED[shape.word][0]
+            few = self.constant("R", [struct.Struct(f">{count}{letter}").pack for count in range(FEW)])
+            self.put(f"if len({a}) < {FEW}: {self.out} += {few}[len({a})](*{a})")
+            self.put(f"else: {self.out} += pack(f'>{{len({a})}}{letter}', *{a})")
         else:
             self.length(n, "i")
             self.put(f"for {item} in {a}:")

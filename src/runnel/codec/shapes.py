@@ -20,6 +20,9 @@ FIXED = {
     "uuid": ("16s", 16),
 }
 
+# Arrays of numbers shorter than this (replicas, mostly) have their `struct` ready made.
+FEW = 9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
