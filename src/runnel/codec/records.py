@@ -114,7 +114,7 @@ def read_batch(
     folded = batch[HEAD_BYTES : head.size]
     if head.compression > max(Compression):
         raise Refused(f"compression {head.compression} is not known")
-    body = memoryview(decompress(folded, Compression(head.attributes & COMPRESSION_MASK), largest=unfolded_bytes_max))
+    body = bytes(decompress(folded, Compression(head.attributes & COMPRESSION_MASK), largest=unfolded_bytes_max))
     if head.records * RECORD_BYTES_MIN > len(body):
         raise Refused(f"a batch says it has {head.records} records in {len(body)} bytes")
     append_time = head.max_timestamp if head.attributes & APPEND_TIME else None
@@ -165,7 +165,7 @@ def _varint(number: int) -> bytes:
 
 
 def _unpack_record(
-    body: memoryview, at: int, end: int, base_offset: int, base_timestamp: int, *, append_time: int | None
+    body: bytes, at: int, end: int, base_offset: int, base_timestamp: int, *, append_time: int | None
 ) -> Record:
     start = at
     at += 1  # attributes: none are defined
@@ -173,6 +173,18 @@ def _unpack_record(
     offset_delta, at = decode_varint(body, at, end)
     key, at = _unpack_bytes(body, at, end)
     value, at = _unpack_bytes(body, at, end)
+    headers: tuple[Header, ...] = ()
+    if at + 1 == end and not body[at]:
+        at = end
+    else:
+        headers, at = _unpack_headers(body, at, end, start)
+    if at != end:
+        raise Refused(f"a record at byte {start} leaves {end - at} bytes unread")
+    timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+    return Record(key, value, headers, timestamp, base_offset + offset_delta)
+
+
+def _unpack_headers(body: bytes, at: int, end: int, start: int) -> tuple[tuple[Header, ...], int]:
     count, at = decode_varint(body, at, end)
     if not 0 <= count <= (end - at) // 2:  # a header takes two bytes at least
         raise Refused(f"a record at byte {start} says it has {count} headers in {end - at} bytes")
@@ -183,19 +195,17 @@ def _unpack_record(
             raise Refused(f"a record at byte {start} has a header without a name")
         content, at = _unpack_bytes(body, at, end)
         headers.append((_name(name, start), content))
-    if at != end:
-        raise Refused(f"a record at byte {start} leaves {end - at} bytes unread")
-    timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-    return Record(key, value, tuple(headers), timestamp, base_offset + offset_delta)
+    return tuple(headers), at
 
 
-def _unpack_bytes(body: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
+def _unpack_bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     length, at = decode_varint(body, at, end)
-    if length == -1:
-        return None, at
-    if length < 0 or at + length > end:
+    stop = at + length
+    if length < 0 or stop > end:
+        if length == -1:
+            return None, at
         raise Refused(f"bytes at {at} say they are {length} long; {end - at} are left")
-    return bytes(body[at : at + length]), at + length
+    return body[at:stop], stop
 
 
 def _name(encoded: bytes, start: int) -> str:

@@ -23,6 +23,8 @@ def encode_varint(number: int) -> bytes:
 
 def decode_varint(buffer: bytes | bytearray | memoryview, at: int, end: int, *, bits: int = 32) -> tuple[int, int]:
     """A signed number that begins at `at` and stops before `end`: (number, where the next thing begins)."""
+    if at < end and (byte := buffer[at]) < 0x80:  # nearly all of them
+        return (byte >> 1) ^ -(byte & 1), at + 1
     value = shift = 0
     while True:
         if at >= end:
