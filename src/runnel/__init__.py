@@ -6,3 +6,16 @@ A record's way through the house:
 """
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """`runnel.Engine` and `runnel.Record` are imported when they are asked for, so that the command line starts fast."""
+    if name in {"Engine", "EngineLimits"}:
+        from runnel import engine  # noqa: PLC0415  late on purpose
+
+        return getattr(engine, name)
+    if name == "Record":
+        from runnel.codec.records import Record  # noqa: PLC0415  late on purpose
+
+        return Record
+    raise AttributeError(f"module 'runnel' has no attribute '{name}'")

@@ -1,0 +1,56 @@
+"""What makes a bucket and a ledger one cluster: a small object that says how many shards there are, written once.
+
+    cluster.json   {"format": 1, "cluster_id": "…", "shards": 16}
+
+The root shard holds the same id, so that a bucket of one cluster and the ledger of another are noticed before anything
+is written.
+"""
+
+import base64
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+
+from runnel.errors import AlreadyThere, Corrupt, NotThere, Refused, Uncertain
+from runnel.model import ObjectName
+from runnel.world.chance import Chance
+from runnel.world.objects import ObjectStore
+
+NAME = ObjectName("cluster.json")
+FORMAT = 1
+SHARDS = 16
+SHARDS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    id: str
+    shards: int
+
+
+async def find_cluster(objects: ObjectStore, chance: Chance, shards: int = SHARDS) -> Cluster:
+    """The cluster that lives in a bucket; an empty bucket becomes one. Of several founders one wins, for all."""
+    try:
+        return _read(bytes(await objects.read(NAME)))
+    except NotThere:
+        pass
+    if not 1 <= shards <= SHARDS_MAX:
+        raise Refused(f"a cluster has 1 to {SHARDS_MAX} shards, not {shards}")
+    cluster_id = base64.urlsafe_b64encode(chance.randbytes(16)).decode().rstrip("=")
+    body = json.dumps({"format": FORMAT, "cluster_id": cluster_id, "shards": shards}).encode()
+    with suppress(AlreadyThere, Uncertain):  # whoever it was: what stands there now is the cluster
+        await objects.put_new(NAME, body)
+    return _read(bytes(await objects.read(NAME)))
+
+
+def _read(body: bytes) -> Cluster:
+    try:
+        facts = json.loads(body)
+        if facts["format"] > FORMAT:
+            raise Refused(f"{NAME} has format {facts['format']}, this program knows {FORMAT}: upgrade runnel")
+        shards = facts["shards"]
+        if not isinstance(shards, int) or not 1 <= shards <= SHARDS_MAX:
+            raise Corrupt(f"{NAME} says {shards!r} shards")
+        return Cluster(str(facts["cluster_id"]), shards)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{NAME} cannot be read: {error!r}") from error

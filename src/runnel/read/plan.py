@@ -1,0 +1,70 @@
+"""Which parts of which objects hold the records that were asked for. Pure."""
+
+from typing import NamedTuple
+
+from runnel.metadata.state import ShardState
+
+
+class Part(NamedTuple):
+    """A run of whole batches inside one object, with the first offset and the one behind its last."""
+
+    name: str
+    place: int
+    length: int
+    first: int
+    end: int
+
+
+class Plan(NamedTuple):
+    """What to fetch for one read, and what lies behind it for reading ahead."""
+
+    parts: list[Part]
+    ahead: list[Part]
+
+
+PARTS_MAX = 256
+"""A read brings together at most this many extents, however small they are."""
+
+
+def plan_read(state: ShardState, stream_id: int, offset: int, bytes_max: int, ahead_bytes: int = 0) -> Plan:
+    """Parts from the one with `offset` on until they are worth `bytes_max`, and parts behind them worth `ahead_bytes`.
+
+    There is at least one part when `offset` is before the end of the stream.
+    """
+    stream = state.streams[stream_id]
+    extents = stream.extents
+    parts: list[Part] = []
+    ahead: list[Part] = []
+    if extents is None or offset >= stream.end:
+        return Plan(parts, ahead)
+    index = extents.find(offset)
+    names = state.objects.names
+    left = bytes_max
+    while index < len(extents):
+        extent = extents[index]
+        part = Part(names[extent.slot], extent.place, extent.length, extent.first, extent.end)
+        if not parts or (left > 0 and len(parts) < PARTS_MAX):
+            parts.append(part)
+            left -= extent.length
+        elif ahead_bytes > 0 and len(ahead) < PARTS_MAX:
+            ahead.append(part)
+            ahead_bytes -= extent.length
+        else:
+            break
+        index += 1
+    return Plan(parts, ahead)
+
+
+def plan_time(state: ShardState, stream_id: int, stamp_ms: int) -> list[Part]:
+    """Parts that may hold the first record at or after a time, in order; the first that does holds the answer."""
+    stream = state.streams[stream_id]
+    extents = stream.extents
+    if extents is None:
+        return []
+    names = state.objects.names
+    found = []
+    for index in range(extents.find_time(stamp_ms), len(extents)):
+        if extents.stamps[index] >= stamp_ms:
+            extent = extents[index]
+            found.append(Part(names[extent.slot], extent.place, extent.length, extent.first, extent.end))
+    return found

@@ -1,0 +1,255 @@
+"""Reading streams.
+
+A read looks at the local state first. Only when that has nothing at the offset (or the offset seems out of range) is the
+ledger's tail asked, once for all who ask at that time: so whatever was acknowledged anywhere before the read began is
+found, and a consumer that is behind costs the ledger nothing.
+
+Real offsets are written into the copy that goes out; what is stored never changes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from runnel.codec.batches import patch_offsets, read_head, seek_offset, seek_time
+from runnel.codec.records import first_at_or_after
+from runnel.errors import Corrupt, NotThere, Refused, RunnelError
+from runnel.metadata.follower import Follower
+from runnel.metadata.stream import Stream
+from runnel.model import StreamId
+from runnel.read.fetch import Fetcher, Loaded
+from runnel.read.plan import Part, Plan, plan_read, plan_time
+from runnel.world.objects import Buffer
+
+REPLANS_MAX = 3
+"""How often a read begins again because an object went away under it."""
+
+
+class OffsetOutOfRange(Refused):
+    """The offset is before the first or behind the last record. `start` and `end` say where the stream is."""
+
+    def __init__(self, stream: int, offset: int, start: int, end: int) -> None:
+        super().__init__(f"offset {offset} of stream {stream} is outside {start}…{end}")
+        self.start = start
+        self.end = end
+
+
+class StreamUnknown(NotThere):
+    """There is no such stream (any more)."""
+
+
+@dataclass(slots=True)
+class Read:
+    """What a read brought: sealed batches with real offsets, and where the stream stands.
+
+    The first batch may begin before the offset that was asked for, as in Kafka; `next` is the offset behind the last.
+    """
+
+    stream: int
+    offset: int
+    data: bytearray
+    next: int
+    start: int
+    end: int
+    closed: bool
+    error: RunnelError | None = None
+
+
+class Ask(NamedTuple):
+    stream: StreamId
+    offset: int
+    bytes_max: int
+
+
+class Reader:
+    """Reads for one node. `follower_of` finds (or begins to follow) the shard of a stream."""
+
+    def __init__(
+        self, fetcher: Fetcher, follower_of: Callable[[StreamId], Follower], *, ahead_bytes: int = 8 * 1024 * 1024
+    ) -> None:
+        self._fetcher = fetcher
+        self._follower_of = follower_of
+        self._ahead_bytes = ahead_bytes
+
+    async def read(self, asks: Sequence[Ask], *, fresh: bool = True) -> list[Read]:
+        """Read from many streams at once. What goes wrong with one of them is in its `error`."""
+        if fresh:
+            await self._catch_up_where_needed(asks)
+        reads: list[Read | None] = [None] * len(asks)
+        for _ in range(REPLANS_MAX):
+            plans = {index: self._plan(ask) for index, ask in enumerate(asks) if reads[index] is None}
+            loading = [part for plan in plans.values() if isinstance(plan, Plan) for part in plan.parts]
+            loaded = iter(await self._fetcher.load(loading) if loading else ())
+            swept = set()
+            for index, plan in plans.items():
+                if isinstance(plan, RunnelError):
+                    reads[index] = self._answer(asks[index], error=plan)
+                    continue
+                buffers = [next(loaded) for _ in plan.parts]
+                failed = next((each for each in buffers if isinstance(each, RunnelError)), None)
+                if isinstance(failed, NotThere):
+                    swept.add(self._follower_of(asks[index].stream))
+                else:
+                    reads[index] = self._answer(asks[index], plan.parts, buffers, failed)
+            if not swept:
+                break
+            for follower in swept:  # gone since we looked: the index says where those records are now
+                await follower.catch_up()
+        return [
+            self._answer(ask, error=Corrupt(f"stream {ask.stream} refers to objects that are not in the store"))
+            if read is None
+            else read
+            for ask, read in zip(asks, reads, strict=True)
+        ]
+
+    async def _catch_up_where_needed(self, asks: Sequence[Ask]) -> None:
+        """Look at the tail of every shard in which some ask finds nothing."""
+        behind = set()
+        for stream_id, offset, _ in asks:
+            follower = self._follower_of(stream_id)
+            stream = follower.state.streams.get(stream_id)
+            if stream is None or not stream.start <= offset < stream.end:
+                behind.add(follower)
+        for follower in sorted(behind, key=lambda each: each.shard):
+            if follower.stopped is None:
+                await follower.catch_up()
+
+    def _plan(self, ask: Ask) -> Plan | RunnelError:
+        """What to fetch for one ask; parts behind it begin to be read ahead."""
+        follower = self._follower_of(ask.stream)
+        try:
+            stream = self._stream(follower, ask.stream)
+        except RunnelError as error:
+            return error
+        if not stream.start <= ask.offset <= stream.end:
+            return OffsetOutOfRange(ask.stream, ask.offset, stream.start, stream.end)
+        plan = plan_read(follower.state, ask.stream, ask.offset, ask.bytes_max, self._ahead_bytes)
+        if plan.ahead:
+            self._fetcher.read_ahead(plan.ahead)
+        return plan
+
+    def _answer(
+        self, ask: Ask, parts: Sequence[Part] = (), buffers: Sequence[Loaded] = (), error: RunnelError | None = None
+    ) -> Read:
+        follower = self._follower_of(ask.stream)
+        stream = follower.state.streams.get(ask.stream)
+        if error is None and stream is None:
+            error = StreamUnknown(f"stream {ask.stream} does not exist")
+        data, behind = bytearray(), ask.offset
+        if error is None:
+            try:
+                data, behind = _cut(parts, cast("Sequence[Buffer]", buffers), ask.offset, ask.bytes_max)
+            except Corrupt as corrupt:
+                error = corrupt
+        if stream is None:
+            return Read(ask.stream, ask.offset, data, behind, -1, -1, False, error)
+        return Read(ask.stream, ask.offset, data, behind, stream.start, stream.end, stream.closed, error)
+
+    def _stream(self, follower: Follower, stream_id: StreamId) -> Stream:
+        if follower.stopped is not None:
+            raise follower.stopped
+        stream = follower.state.streams.get(stream_id)
+        if stream is None:
+            raise StreamUnknown(f"stream {stream_id} does not exist")
+        return stream
+
+    # --- where things are in time
+
+    async def first_at(self, stream_id: StreamId, stamp_ms: int) -> tuple[int, int] | None:
+        """The (offset, timestamp) of the first record at or after a time, in the order of offsets."""
+        follower = self._follower_of(stream_id)
+        await follower.catch_up()
+        stream = self._stream(follower, stream_id)
+        for part in plan_time(follower.state, stream_id, stamp_ms):
+            (data,) = await self._fetcher.load([part])
+            if isinstance(data, RunnelError):
+                raise data
+            found = _first_in(part, memoryview(data), stamp_ms, stream.start)
+            if found is not None:
+                return found
+        return None
+
+    async def latest_stamp(self, stream_id: StreamId) -> tuple[int, int] | None:
+        """The (offset, timestamp) of the first record with the largest timestamp."""
+        follower = self._follower_of(stream_id)
+        await follower.catch_up()
+        extents = self._stream(follower, stream_id).extents
+        if extents is None:
+            return None
+        return await self.first_at(stream_id, max(extents.stamps))
+
+    # --- waiting
+
+    async def wait(self, positions: Iterable[tuple[StreamId, int]], timeout_s: float) -> bool:
+        """Return True as soon as one of the streams has something at its offset, or changes otherwise; else False."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+
+        def wake(_: int) -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        watched = []
+        try:
+            for stream_id, offset in positions:
+                follower = self._follower_of(stream_id)
+                stream = follower.state.streams.get(stream_id)
+                if stream is None or stream.end > offset or stream.closed or follower.stopped is not None:
+                    return True
+                follower.watch(stream_id, wake)
+                watched.append((follower, stream_id))
+            await asyncio.wait_for(woken, timeout_s)
+        except TimeoutError:
+            return False
+        finally:
+            for follower, stream_id in watched:
+                follower.unwatch(stream_id, wake)
+        return True
+
+
+def _cut(parts: Sequence[Part], buffers: Sequence[Buffer], offset: int, bytes_max: int) -> tuple[bytearray, int]:
+    """Whole batches from the one with `offset` on, and the offset behind them.
+
+    At least one batch, otherwise no more than `bytes_max`. One copy is made, into which real offsets are written.
+    """
+    out = bytearray()
+    next_offset = offset
+    for part, data in zip(parts, buffers, strict=True):
+        view = memoryview(data)
+        begin, first = (0, part.first) if part.first >= offset else seek_offset(view, part.first, offset)
+        room = bytes_max - len(out)
+        end = len(view)
+        if end - begin > room:
+            end = _fit(view, begin, room, at_least_one=not out)
+        if end > begin:
+            at = len(out)
+            out += view[begin:end]
+            next_offset = patch_offsets(memoryview(out), first, start=at, leader_epoch=0)
+        if end < len(view):
+            break
+    return out, next_offset
+
+
+def _fit(view: memoryview, begin: int, room: int, *, at_least_one: bool) -> int:
+    """The end of the last whole batch that fits into `room` bytes from `begin`."""
+    at = begin
+    while at < len(view):
+        stop = at + read_head(view, at).size
+        if stop - begin > room and not (at_least_one and at == begin):
+            break
+        at = stop
+    return at
+
+
+def _first_in(part: Part, view: memoryview, stamp_ms: int, start: int) -> tuple[int, int] | None:
+    at, first = 0, part.first
+    while (found := seek_time(view, first, stamp_ms, start=at)) is not None:
+        at, first = found
+        head = read_head(view, at)
+        record = first_at_or_after(view[at : at + head.size], head, first, stamp_ms)
+        if record is not None and record.offset >= start:
+            return record.offset, record.timestamp
+        at += head.size
+        first += head.last_offset_delta + 1
+    return None

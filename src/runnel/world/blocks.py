@@ -1,0 +1,34 @@
+"""Recycled memory: large buffers that are used again instead of being asked from the system anew.
+
+Touching fresh memory costs more than parsing, checksums and system calls together. A block that is given back may be
+handed out again at once, so whoever gives it back must know that nobody looks into it any more.
+"""
+
+SMALLEST = 64 * 1024
+"""Below this, fresh memory is cheap and a block would waste more than it saves."""
+
+
+class BlockPool:
+    """Blocks of powers of two; at most `free_bytes_max` are kept for later."""
+
+    def __init__(self, free_bytes_max: int) -> None:
+        self.free_bytes_max = free_bytes_max
+        self.free_bytes = 0
+        self._free: dict[int, list[bytearray]] = {}
+
+    def take(self, size: int) -> bytearray:
+        """A block of at least `size` bytes. What is in it is left over from before."""
+        if size < SMALLEST:
+            return bytearray(size)
+        rounded = 1 << (size - 1).bit_length()
+        kept = self._free.get(rounded)
+        if kept:
+            self.free_bytes -= rounded
+            return kept.pop()
+        return bytearray(rounded)
+
+    def give(self, block: bytearray) -> None:
+        size = len(block)
+        if size >= SMALLEST and size & (size - 1) == 0 and self.free_bytes + size <= self.free_bytes_max:
+            self.free_bytes += size
+            self._free.setdefault(size, []).append(block)
