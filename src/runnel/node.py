@@ -65,6 +65,7 @@ class Node:
     def __init__(
         self, *, world: World, health: Health, doors: Sequence[Door], ending: Ending, drain_ms_max: int
     ) -> None:
+        self.world = world
         self._health = health
         self._doors = doors
         self._ending = ending

@@ -43,20 +43,25 @@ def serve(loaded: Loaded, announce: Announce) -> int:
 
 
 async def _serve(settings: Settings, announce: Announce) -> int:
+    async with AsyncExitStack() as parts:
+        node = await build(settings, parts)
+        return await node.run(announce)
+
+
+async def build(settings: Settings, parts: AsyncExitStack) -> Node:
+    """A node with all its parts; they are closed, the last opened first, when `parts` is left."""
     ending = Ending()
     world = World(clock=SystemClock(), chance=Chance(), tasks=Tasks(ending.died))
     health = Health()
-    async with AsyncExitStack() as parts:
-        parts.push_async_callback(world.tasks.close)
-        objects = await open_objects(settings, world)
-        parts.push_async_callback(objects.close)
-        ledger = await open_ledger(settings, world, objects)
-        parts.push_async_callback(ledger.close)
-        routes = Routes()
-        add_vitals(routes, health, world.metrics)
-        door = HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http)
-        node = Node(world=world, health=health, doors=[door], ending=ending, drain_ms_max=settings.drain_ms_max)
-        return await node.run(announce)
+    parts.push_async_callback(world.tasks.close)
+    objects = await open_objects(settings, world)
+    parts.push_async_callback(objects.close)
+    ledger = await open_ledger(settings, world, objects)
+    parts.push_async_callback(ledger.close)
+    routes = Routes()
+    add_vitals(routes, health, world.metrics)
+    door = HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http)
+    return Node(world=world, health=health, doors=[door], ending=ending, drain_ms_max=settings.drain_ms_max)
 
 
 async def open_objects(settings: Settings, world: World) -> ObjectStore:
