@@ -1,0 +1,4 @@
+"""The Kafka door.
+
+versions    which versions of which APIs are offered
+"""
