@@ -95,6 +95,27 @@ class PostgresPlace(Place):
         )
 
 
+class ObjectsPlace(Place):
+    """A bucket in memory; with a plan of faults, one that loses answers (and nothing that a caller must notice)."""
+
+    def __init__(self, plan=None) -> None:
+        from runnel.world.clock import SystemClock
+        from runnel.world.objects.memory import MemoryObjects
+
+        self.store = MemoryObjects(SystemClock())
+        self.plan = plan
+
+    async def open_one(self, number, tasks):
+        from runnel.metadata.ledger.objects import ObjectsLedger
+        from runnel.world.clock import SystemClock
+        from runnel.world.objects.faulty import FaultyObjects
+
+        store = self.store
+        if self.plan is not None:
+            store = FaultyObjects(store, self.plan, Chance(f"store/{number}"))
+        return ObjectsLedger(store, clock=SystemClock(), chance=Chance(f"objects/{number}"), tasks=tasks)
+
+
 def begin(work) -> "asyncio.Task":
     return asyncio.get_running_loop().create_task(work)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import Refused, Unavailable
-from runnel.metadata.ledger import ENTRY_BYTES_MAX, READ_BYTES_MAX, Trimmed
+from runnel.metadata.ledger import APPEND_ENTRIES_MAX, ENTRY_BYTES_MAX, READ_BYTES_MAX, Trimmed
 
 
 def _beside(name: str):
@@ -52,7 +52,7 @@ def postgres(postgres_server):
     return postgres_server
 
 
-@pytest.fixture(params=["memory", "faulty", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "faulty", "sqlite", "postgres", "objects"])
 def place(request, tmp_path):
     match request.param:
         case "memory":
@@ -61,6 +61,8 @@ def place(request, tmp_path):
             return places.FaultyPlace()
         case "sqlite":
             return places.SqlitePlace(tmp_path)
+        case "objects":
+            return places.ObjectsPlace()
         case "postgres":
             return places.PostgresPlace(request.getfixturevalue("postgres"), f"s{next(counter)}")
 
@@ -355,6 +357,18 @@ def test_the_largest_entry_is_taken_and_a_larger_one_refused_whole(place):
         ((position, body),) = await ledger.read(SHARD, 0)
         assert position == 1
         assert body == largest
+
+    place.run(story)
+
+
+def test_too_many_entries_in_one_call_are_refused(place):
+    async def story(open_ledger):
+        ledger = await open_ledger()
+        with pytest.raises(Refused, match="over the largest number"):
+            await ledger.append([(SHARD, b"")] * (APPEND_ENTRIES_MAX + 1))
+        most = await ledger.append([(SHARD, entry(n)) for n in range(APPEND_ENTRIES_MAX)])
+        assert most == list(range(1, APPEND_ENTRIES_MAX + 1))
+        assert await ledger.read(SHARD, 500, 3) == [(n, entry(n - 1)) for n in (501, 502, 503)]
 
     place.run(story)
 
@@ -1010,6 +1024,155 @@ def test_postgres_names_the_entry_whose_bytes_have_changed(postgres):
     places.PostgresPlace(postgres, "flipped").run(story)
 
 
+# What is special to the bucket
+
+
+def test_objects_a_lost_answer_is_resolved_and_each_entry_is_there_once():
+    from runnel.world.objects.faulty import FaultPlan
+
+    plan = FaultPlan(fail_after=0.2, lose_answer=0.2, patience_s=0.001, delay=0.3, delay_s=0.003)
+    place = places.ObjectsPlace(plan)
+
+    async def story(open_ledger):
+        from runnel.errors import Uncertain
+
+        clients = [await open_ledger() for _ in range(3)]
+        surely, perhaps = {}, set()
+
+        async def appender(name):
+            for n in range(25):
+                try:
+                    (position,) = await clients[name % 3].append([(SHARD, entry(name, n))])
+                except Unavailable:
+                    continue
+                except Uncertain:
+                    perhaps.add(entry(name, n))
+                    continue
+                assert position not in surely
+                surely[position] = entry(name, n)
+
+        await asyncio.gather(*(appender(name) for name in range(6)))
+        return surely, perhaps
+
+    surely, perhaps = place.run(story)
+    assert len(surely) > 50
+    place.plan = None
+
+    async def check(open_ledger):
+        ledger = await open_ledger()
+        bodies = [body for _, body in await ledger.read(SHARD, 0)]
+        assert len(bodies) == len(set(bodies)), "an entry went in twice"
+        assert {position: bodies[position - 1] for position in surely} == surely
+        assert set(bodies) - set(surely.values()) <= perhaps
+
+    place.run(check)
+
+
+def test_objects_a_writer_that_slept_through_a_trim_gets_no_false_answer_and_readers_see_nothing_of_it(monkeypatch):
+    from runnel.errors import Uncertain
+    from runnel.metadata.ledger import objects as module
+
+    monkeypatch.setattr(module, "TAIL_TRUSTED_S", 3600.0)
+
+    async def story(open_ledger):
+        sleeper, other = await open_ledger(), await open_ledger()
+        await sleeper.append([(SHARD, b"one")])
+        for n in range(2, 11):
+            await other.append([(SHARD, entry(n))])
+        await other.trim(SHARD, 8)
+        with pytest.raises(Uncertain, match="came late"):
+            await sleeper.append([(SHARD, b"late")])
+        with pytest.raises(Trimmed):
+            await other.read(SHARD, 1)
+        assert await other.read(SHARD, 8) == [(9, entry(9)), (10, entry(10))]
+        assert await other.tail(SHARD) == 10
+        assert await sleeper.append([(SHARD, b"awake")]) == [11]
+        await other.trim(SHARD, 10)
+        fresh = await open_ledger()
+        assert (await fresh.first(SHARD), await fresh.tail(SHARD)) == (11, 11)
+        assert await fresh.read(SHARD, 10) == [(11, b"awake")]
+
+    place = places.ObjectsPlace()
+    place.run(story)
+    assert [name for name in place.store._names if "trimmed" not in name] == ["ledger/00003/00000000000000000011"]
+    assert len(place.store._names) == 2
+
+
+def test_objects_the_tail_is_found_from_cold_with_few_requests(monkeypatch):
+    from runnel.metadata.ledger import objects as module
+
+    monkeypatch.setattr(module, "PAGE", 4)
+    place = places.ObjectsPlace()
+
+    async def fill(open_ledger):
+        ledger = await open_ledger()
+        for n in range(300):
+            await ledger.append([(SHARD, entry(n))] * (1 + n % 5))
+
+    async def look(open_ledger):
+        ledger = await open_ledger()
+        listings = 0
+        page = ledger._page
+
+        async def counted(*args):
+            nonlocal listings
+            listings += 1
+            return await page(*args)
+
+        ledger._page = counted
+        assert await ledger.tail(SHARD) == 900
+        assert listings < 40, "far fewer than the 75 pages there are"
+        listings = 0
+        assert await ledger.tail(SHARD) == 900
+        assert listings == 1
+
+    place.run(fill)
+    place.run(look)
+
+
+def test_objects_names_the_pack_whose_bytes_have_changed_or_that_is_gone():
+    from runnel.errors import Corrupt
+    from runnel.metadata.ledger.packs import pack_name
+
+    place = places.ObjectsPlace()
+
+    async def story(open_ledger):
+        ledger = await open_ledger()
+        for n in range(3):
+            await ledger.append([(SHARD, entry(n))])
+        name = pack_name(SHARD, 2)
+        whole = bytes(await place.store.read(name))
+        for flipped in range(len(whole)):
+            await place.store.delete([name])
+            await place.store.put_new(name, whole[:flipped] + bytes([whole[flipped] ^ 1]) + whole[flipped + 1 :])
+            with pytest.raises(Corrupt, match=name):
+                await ledger.read(SHARD, 1)
+        for length in range(len(whole)):
+            await place.store.delete([name])
+            await place.store.put_new(name, whole[:length])
+            with pytest.raises(Corrupt, match=name):
+                await ledger.read(SHARD, 1)
+        await place.store.delete([name])
+        with pytest.raises(Corrupt, match=f"misses object '{name}'"):
+            await ledger.read(SHARD, 1)
+
+    place.run(story)
+
+
+def test_objects_a_pack_of_a_newer_version_asks_for_an_upgrade_and_todays_bytes_stay_readable():
+    from runnel.errors import Corrupt
+    from runnel.metadata.ledger.packs import Pack, decode, encode, pack_name
+
+    golden = Path(__file__).parents[1] / "golden" / "ledger" / "pack-1.bin"
+    pack = Pack(SHARD, 41, bytes(range(16)), (b"one", b"", b"three"))
+    assert b"".join(encode(pack)) == golden.read_bytes()
+    assert decode(golden.read_bytes(), pack_name(SHARD, 41), SHARD, 41) == pack
+    newer = bytearray(golden.read_bytes())
+    newer[5] = 2
+    with pytest.raises(Corrupt, match=r"version 2, .*upgrade runnel"):
+        decode(bytes(newer), pack_name(SHARD, 41), SHARD, 41)
+
+
 # From a URL to a ledger
 
 
@@ -1031,6 +1194,11 @@ def _open_by(url, story=None, objects=None):
             await tasks.close()
 
     return asyncio.run(play())
+
+
+def test_a_url_chooses_postgres_and_the_bucket(postgres):
+    assert _open_by(postgres.url(more="?schema=by_url")) == "PostgresLedger"
+    assert _open_by("objects:", objects=places.ObjectsPlace().store) == "ObjectsLedger"
 
 
 def test_a_url_chooses_the_ledger(tmp_path):

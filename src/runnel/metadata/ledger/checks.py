@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from runnel.errors import Corrupt, Refused
-from runnel.metadata.ledger.seam import ENTRY_BYTES_MAX, READ_BYTES_MAX, Trimmed
+from runnel.metadata.ledger.seam import APPEND_BYTES_MAX, APPEND_ENTRIES_MAX, ENTRY_BYTES_MAX, READ_BYTES_MAX, Trimmed
 from runnel.model import Position, ShardId
 
 SHARD_MAX = 99_999
@@ -17,12 +17,18 @@ def check_shard(shard: ShardId) -> None:
 
 def check_entries(entries: Sequence[tuple[ShardId, bytes]]) -> None:
     """Refuse what no ledger takes, before anything is sent."""
+    if len(entries) > APPEND_ENTRIES_MAX:
+        raise Refused(
+            f"append of {len(entries)} entries is over the largest number of {APPEND_ENTRIES_MAX} in one call"
+        )
     for shard, entry in entries:
         check_shard(shard)
         if len(entry) > ENTRY_BYTES_MAX:
             raise Refused(
                 f"entry of {len(entry)} bytes for shard {shard} is over the largest size of {ENTRY_BYTES_MAX}"
             )
+    if (size := sum(len(entry) for _, entry in entries)) > APPEND_BYTES_MAX:
+        raise Refused(f"append of {size} bytes is over the largest size of {APPEND_BYTES_MAX} in one call")
 
 
 def check_read(shard: ShardId, after: Position, limit: int) -> None:

@@ -36,6 +36,10 @@ async def open_ledger(url: str, *, objects: ObjectStore, clock: Clock, chance: C
             from runnel.metadata.ledger.postgres import PostgresLedger
 
             return await PostgresLedger.open(url, clock=clock, chance=chance.fork("ledger"), tasks=tasks)
+        case "objects":
+            from runnel.metadata.ledger.objects import ObjectsLedger
+
+            return ObjectsLedger(objects, clock=clock, chance=chance.fork("ledger"), tasks=tasks)
         case _:
             # The URL itself is not repeated: it may hold a password.
             raise Refused(f"ledger URL begins with {scheme[:20]!r}, which is none of {KNOWN}")

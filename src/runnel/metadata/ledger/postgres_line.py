@@ -73,10 +73,15 @@ class Address:
             raise Unavailable(
                 f"{self.where} cannot be reached ({_short(error)}): check that it runs and that the address is right"
             ) from error
-        # Positions rely on seeing the newest committed row once its lock is ours; durability on commits that wait.
-        await connection.execute("SET default_transaction_isolation = 'read committed'")
-        if await connection.fetchval("SHOW synchronous_commit") == "off":
-            await connection.execute("SET synchronous_commit = on")
+        try:
+            async with translated(self, connection, "connect", may_have_happened=False):
+                # Positions rely on seeing the newest committed row once its lock is ours; durability on commits that wait.
+                await connection.execute("SET default_transaction_isolation = 'read committed'")
+                if await connection.fetchval("SHOW synchronous_commit") == "off":
+                    await connection.execute("SET synchronous_commit = on")
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
 

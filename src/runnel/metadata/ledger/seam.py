@@ -9,6 +9,12 @@ from runnel.model import Position, ShardId
 ENTRY_BYTES_MAX = 8 * 1024 * 1024
 """An entry is small; a larger one is refused before it is sent."""
 
+APPEND_ENTRIES_MAX = 512
+"""Entries in one call to `append`."""
+
+APPEND_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes in one call to `append`."""
+
 READ_BYTES_MAX = 16 * 1024 * 1024
 """An answer to `read` stops growing here, though it always holds at least one entry if there is one."""
 
