@@ -13,9 +13,9 @@ from runnel.world.chance import Chance
 from runnel.world.clock import SystemClock
 from runnel.world.objects.address import parse_address
 from runnel.world.objects.bucket import open_bucket
+from runnel.world.objects.bucket_tries import Policy
 from runnel.world.objects.hedging import EARLIEST_S, LEARNED_AFTER, Hedging
 from runnel.world.objects.open import check_store, open_store
-from runnel.world.objects.s3 import Policy
 
 pytestmark = pytest.mark.leaves("obstore keeps its connections open for the next request")
 

@@ -229,7 +229,7 @@ def test_every_beginning_of_a_good_name_is_a_good_beginning(name, cut):
         ("/var/lib/runnel", "begins with none of"),
         ("s3://", "has no bucket"),
         ("s3:///x", "has no bucket"),
-        ("s3://bucket?endpont=http://x", "did you mean 'endpoint'"),
+        ("s3://bucket?endpoin=http://x", "did you mean 'endpoint'"),
         ("s3://bucket?secret_access_key=hush", "environment"),
         ("s3://who:hush@bucket/x", "environment"),
         ("s3://bucket?endpoint=http://who:hush@host", "without a login"),

@@ -12,7 +12,8 @@ from typing import Any
 from runnel.errors import Refused
 from runnel.world.chance import Chance
 from runnel.world.objects.address import Address
-from runnel.world.objects.s3 import BucketObjects, Policy, load_obstore
+from runnel.world.objects.bucket_tries import Policy
+from runnel.world.objects.s3 import BucketObjects, load_obstore
 
 _DEFAULT_REGION = "us-east-1"
 _EXPRESS = "--x-s3"  # how the names of S3 Express buckets end

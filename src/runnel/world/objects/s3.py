@@ -1,7 +1,7 @@
 """Objects in a bucket: S3 and all that speaks it, Google Cloud Storage, Azure Blob Storage, through obstore.
 
 A request is tried again, with growing random pauses, as long as its trouble may pass, and never for longer than the
-policy says. obstore's own retries are off: only who counts the tries knows whether one of them may have been done.
+policy says: see `bucket_tries`.
 
 Puts are conditional (`If-None-Match: *`), and each carries a random mark as metadata. When an answer was lost and the
 next try finds the name taken, the mark says whether the object is this very put's. So a caller meets `Uncertain` only
@@ -12,18 +12,19 @@ Reads are hedged: see `hedging`.
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
-from runnel.errors import AlreadyThere, NotThere, Overloaded, Refused, RunnelError, Unavailable, Uncertain
+from runnel.errors import AlreadyThere, Refused, RunnelError, Uncertain
 from runnel.model import ObjectName
 from runnel.world.chance import Chance
 from runnel.world.objects.bodies import copy_of
-from runnel.world.objects.bucket_errors import Meaning, Trouble, trouble_of
+from runnel.world.objects.bucket_errors import Meaning, trouble_of
+from runnel.world.objects.bucket_tries import Loss, OverTheEnd, Policy, Tries
 from runnel.world.objects.hedging import Hedging
 from runnel.world.objects.names import check_beginning, check_name, is_name
 from runnel.world.objects.ranges import check_range, check_whole, join_near, over_the_end, stop_of
@@ -36,23 +37,6 @@ NAMES_A_REQUEST = 1000
 RANGES_AT_ONCE = 8
 # In the order of UTF-8 bytes and without '/': to find the greatest text below a prefix.
 _ALPHABET = "-.0123456789=ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How patient a bucket's caller is."""
-
-    tries_max: int = 6
-    patience_s: float = 30.0
-    answer_s: float = 5.0
-    bytes_per_s_min: float = 4e6
-    pause_s: float = 0.05
-    pause_s_max: float = 2.0
-    hedge: bool = True
-
-    def try_s(self, size: int) -> float:
-        """How long one try may take that moves this many bytes."""
-        return self.answer_s + size / self.bytes_per_s_min
 
 
 class BucketObjects:
@@ -69,14 +53,13 @@ class BucketObjects:
         ordered: bool = True,
     ) -> None:
         self.where = where
-        self.policy = policy or Policy()
-        self._remedy = remedy
         self._bucket = bucket
         self._chance = chance
         self._ordered = ordered
         self._hedging = Hedging()
         self._obstore = load_obstore()
         self._troubles = (self._obstore.exceptions.BaseError, OSError)
+        self.tries = Tries(policy or Policy(), chance, self._troubles, where=where, remedy=remedy)
 
     async def check(self) -> None:
         """Whether this store can be used: reachable, with rights to write, read, list and delete, honouring write-once.
@@ -84,7 +67,8 @@ class BucketObjects:
         Raises the one line to show a person who starts a node.
         """
         quick = copy.copy(self)
-        quick.policy = replace(self.policy, tries_max=2, hedge=False)
+        quick.tries = copy.copy(self.tries)
+        quick.tries.policy = replace(self.tries.policy, tries_max=2, hedge=False)
         folder = f"runnel-check/{self._chance.getrandbits(64):016x}"
         # '-' sorts before '/', but not on a server that sorts folder by folder.
         first, second = ObjectName(f"{folder}-b"), ObjectName(f"{folder}/a")
@@ -104,7 +88,7 @@ class BucketObjects:
         check_name(name)
         whole = copy_of(body)
         mark = f"{self._chance.getrandbits(96):024x}"
-        loss = _Loss()
+        loss = Loss()
 
         async def attempt() -> None:
             try:
@@ -120,7 +104,7 @@ class BucketObjects:
                 # The try whose answer was lost was done.
 
         try:
-            await self._persist(f"put {name!r}", attempt, len(whole))
+            await self.tries.persist(f"put {name!r}", attempt, len(whole))
         except AlreadyThere:
             raise
         except RunnelError as error:
@@ -143,8 +127,8 @@ class BucketObjects:
             return found
 
         try:
-            return await self._persist(f"read {name!r}", attempt, length or 0)
-        except _OverTheEnd:
+            return await self.tries.persist(f"read {name!r}", attempt, length or 0)
+        except OverTheEnd:
             size = (await self.facts(name)).size
             if start == size and length is None:
                 return b""
@@ -172,7 +156,9 @@ class BucketObjects:
 
     async def facts(self, name: ObjectName) -> ObjectFacts:
         check_name(name)
-        return _facts(await self._persist(f"look at {name!r}", lambda: self._obstore.head_async(self._bucket, name)))
+        return _facts(
+            await self.tries.persist(f"look at {name!r}", lambda: self._obstore.head_async(self._bucket, name))
+        )
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectFacts]:
         check_beginning(prefix)
@@ -191,7 +177,7 @@ class BucketObjects:
                 pages = None  # after trouble a new list begins after the last name seen
                 raise
 
-        while page := await self._persist(f"list {prefix!r}", attempt):
+        while page := await self.tries.persist(f"list {prefix!r}", attempt):
             for meta in page if self._ordered else sorted(page, key=_path):
                 name = last = meta["path"]
                 if name > prefix and not name.startswith(prefix):
@@ -205,11 +191,11 @@ class BucketObjects:
         wanted = [*names]
         for name in wanted:
             check_name(name)
-        loss = _Loss()
+        loss = Loss()
         try:
             for at in range(0, len(wanted), NAMES_A_REQUEST):
                 some = wanted[at : at + NAMES_A_REQUEST]
-                await self._persist(f"delete {len(some)} objects", partial(self._delete, some, loss))
+                await self.tries.persist(f"delete {len(some)} objects", partial(self._delete, some, loss))
                 loss.happened = True  # from here on something has been deleted
         except RunnelError as error:
             if not loss.happened:
@@ -219,7 +205,7 @@ class BucketObjects:
     async def close(self) -> None:
         """Connections close by themselves once the store is let go."""
 
-    async def _delete(self, names: Sequence[ObjectName], loss: "_Loss") -> None:
+    async def _delete(self, names: Sequence[ObjectName], loss: Loss) -> None:
         try:
             with loss:
                 await self._obstore.delete_async(self._bucket, names)
@@ -249,7 +235,7 @@ class BucketObjects:
         began = time()
         asked = [ask()]
         try:
-            if self.policy.hedge and (late_s := self._hedging.late_s) is not None:
+            if self.tries.policy.hedge and (late_s := self._hedging.late_s) is not None:
                 done, _ = await asyncio.wait(asked, timeout=late_s)
                 if not done and self._hedging.spend():
                     asked.append(ask())
@@ -265,75 +251,6 @@ class BucketObjects:
         finally:
             for one in asked:
                 one.cancel()
-
-    async def _persist(self, doing: str, attempt: Callable[[], Awaitable[T]], size: int = 0) -> T:
-        """Try until it works, is refused, or patience ends."""
-        policy = self.policy
-        time = asyncio.get_running_loop().time
-        until = time() + policy.patience_s + size / policy.bytes_per_s_min
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                async with asyncio.timeout(policy.try_s(size)):
-                    return await attempt()
-            except Refused:
-                raise
-            except Unavailable as error:
-                trouble = Trouble(meaning=Meaning.UNCLEAR, words=str(error))
-            except self._troubles as error:
-                trouble = trouble_of(error)
-                if not trouble.passes:
-                    raise self._error_of(trouble, doing, tries) from None
-            pause = self._chance.uniform(0, min(policy.pause_s_max, policy.pause_s * 2**tries))
-            if tries >= policy.tries_max or time() + pause > until:
-                # The cause is left out on purpose: its text can hold what the request was signed with.
-                raise self._error_of(trouble, doing, tries)
-            await asyncio.sleep(pause)
-
-    def _error_of(self, trouble: Trouble, doing: str, tries: int) -> RunnelError:
-        where, words = self.where, trouble.words
-        match trouble.meaning:
-            case Meaning.MISSING:
-                return NotThere(f"could not {doing}: it is not there")
-            case Meaning.OVER_THE_END:
-                return _OverTheEnd(f"could not {doing}: the range goes over the end")
-            case Meaning.NO_BUCKET:
-                return Refused(f"there is no such bucket: {where}; make it, or correct the address")
-            case Meaning.NO_CREDENTIALS:
-                return Refused(f"no credentials for {where}; {self._remedy}")
-            case Meaning.FORBIDDEN:
-                return Refused(f"{where} did not let us {doing} ({words}); {self._remedy}")
-            case Meaning.SLOW_DOWN:
-                return Overloaded(f"{where} asks to slow down ({words}); could not {doing} in {tries} tries")
-            case Meaning.UNREACHABLE:
-                return Unavailable(
-                    f"{where} cannot be reached to {doing} ({words}); is it running, and is the address right?"
-                )
-            case Meaning.UNCLEAR:
-                return Unavailable(f"{where} did not manage to {doing} in {tries} tries ({words})")
-            case _:
-                return Refused(f"{where} refused to {doing} ({words})")
-
-
-class _OverTheEnd(Refused):
-    """A range beyond the object's end; how long the object is has still to be asked."""
-
-
-class _Loss:
-    """Remembers whether the answer to any try was lost, so that the try may have been done."""
-
-    def __init__(self) -> None:
-        self.happened = False
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, asyncio.CancelledError) or (
-            error is not None and trouble_of(error).meaning is Meaning.UNCLEAR
-        ):
-            self.happened = True
 
 
 async def _overwrites(store: BucketObjects, taken: ObjectName) -> bool:
