@@ -37,6 +37,7 @@ class Ingest:
         self._waiting_for_room: deque[Callable[[], None]] = deque()
         self._deciding = False
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -103,10 +104,11 @@ class Ingest:
         loop = asyncio.get_running_loop()
         at = loop.time() + max(0.0, due - self._world.clock.monotonic())
         if self._alarm is not None:
-            if self._alarm.when() <= at:
+            if self._alarm_at <= at:
                 return  # it rings earlier, and will be set anew then
             self._alarm.cancel()
         self._alarm = loop.call_at(at, self._rang)
+        self._alarm_at = at
 
     def _rang(self) -> None:
         self._alarm = None

@@ -7,9 +7,12 @@ handed out again at once, so whoever gives it back must know that nobody looks i
 SMALLEST = 64 * 1024
 """Below this, fresh memory is cheap and a block would waste more than it saves."""
 
+STEPS = 8
+"""Sizes between one power of two and the next, so that at most an eighth of a block is waste."""
+
 
 class BlockPool:
-    """Blocks of powers of two; at most `free_bytes_max` are kept for later."""
+    """Blocks in steps of size; at most `free_bytes_max` are kept for later."""
 
     def __init__(self, free_bytes_max: int) -> None:
         self.free_bytes_max = free_bytes_max
@@ -20,7 +23,7 @@ class BlockPool:
         """A block of at least `size` bytes. What is in it is left over from before."""
         if size < SMALLEST:
             return bytearray(size)
-        rounded = 1 << (size - 1).bit_length()
+        rounded = rounded_up(size)
         kept = self._free.get(rounded)
         if kept:
             self.free_bytes -= rounded
@@ -29,6 +32,12 @@ class BlockPool:
 
     def give(self, block: bytearray) -> None:
         size = len(block)
-        if size >= SMALLEST and size & (size - 1) == 0 and self.free_bytes + size <= self.free_bytes_max:
+        if size >= SMALLEST and size == rounded_up(size) and self.free_bytes + size <= self.free_bytes_max:
             self.free_bytes += size
             self._free.setdefault(size, []).append(block)
+
+
+def rounded_up(size: int) -> int:
+    """The size of the blocks that hold `size` bytes."""
+    step = max(1, (1 << (size - 1).bit_length()) // (2 * STEPS))
+    return -(-size // step) * step
