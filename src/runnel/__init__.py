@@ -5,7 +5,9 @@ A record's way through the house:
     api | broker -> codec -> ingest -> log -> metadata -> read -> table        ui, world beside them
 """
 
-__version__ = "0.1.0"
+from runnel.version import __version__
+
+__all__ = ["Engine", "EngineLimits", "Record", "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from runnel import __version__
+from runnel.version import __version__
 from runnel.world.telemetry import Health, Metrics, get_log
 from runnel.world.world import World
 

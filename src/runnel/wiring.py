@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote
 
 from runnel.api.routes import Routes
 from runnel.api.server import HttpServer
@@ -25,10 +25,10 @@ from runnel.settings import Address, Loaded, Settings
 from runnel.world.chance import Chance
 from runnel.world.clock import SystemClock
 from runnel.world.data_dir import DataDir
+from runnel.world.objects.open import check_store, open_store
 from runnel.world.objects.seam import ObjectStore
 from runnel.world.tasks import Tasks
 from runnel.world.telemetry import Health, configure
-from runnel.world.telemetry.log import mask_url
 from runnel.world.world import World
 
 EXTRAS = {"obstore": "s3", "asyncpg": "postgres"}
@@ -56,6 +56,7 @@ async def build(settings: Settings, parts: AsyncExitStack) -> Node:
     parts.push_async_callback(world.tasks.close)
     objects = await open_objects(settings, world)
     parts.push_async_callback(objects.close)
+    await check_store(objects)
     ledger = await open_ledger(settings, world, objects)
     parts.push_async_callback(ledger.close)
     routes = Routes()
@@ -65,26 +66,15 @@ async def build(settings: Settings, parts: AsyncExitStack) -> Node:
 
 
 async def open_objects(settings: Settings, world: World) -> ObjectStore:
-    """The object store that a URL names."""
-    url = settings.objects or f"file://{(Path(settings.data_dir) / 'objects').absolute()}"
-    scheme = urlsplit(url).scheme
-    if scheme == "memory":
-        from runnel.world.objects.memory import MemoryObjects
-
-        return MemoryObjects(world.clock)
-    if scheme == "file":
-        from runnel.world.objects.files import FileObjects
-
-        return FileObjects(_path_of(url, "objects"), world.chance.fork("objects"))
-    raise Refused(
-        f"objects {mask_url(url)!r} has an unknown scheme: write file:///folder, s3://bucket/prefix, "
-        f"gs://bucket/prefix, az://container/prefix or memory://"
-    )
+    """The object store that a URL names. It may still be out of reach; `check_store` finds out."""
+    url = settings.objects or f"file://{quote(str((Path(settings.data_dir) / 'objects').absolute()))}"
+    with missed_by_name():
+        return open_store(url, clock=world.clock, chance=world.chance.fork("objects"))
 
 
 async def open_ledger(settings: Settings, world: World, objects: ObjectStore) -> Ledger:
     """The ledger that a URL names."""
-    url = settings.ledger or f"sqlite://{(Path(settings.data_dir) / 'ledger.sqlite').absolute()}"
+    url = settings.ledger or f"sqlite://{quote(str((Path(settings.data_dir) / 'ledger.sqlite').absolute()))}"
     with missed_by_name():
         return await ledger_at(url, objects=objects, clock=world.clock, chance=world.chance, tasks=world.tasks)
 
@@ -119,13 +109,6 @@ def _cannot_listen(door: str, address: Address, error: OSError) -> str:
     else:
         reason = f"cannot be listened at ({error.strerror or error}): choose another"
     return f"{door} address {address} {reason} with --{door}"
-
-
-def _path_of(url: str, setting: str) -> Path:
-    parts = urlsplit(url)
-    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise Refused(f"{setting} {url!r} names no absolute path: write {parts.scheme}:///path, with three slashes")
-    return Path(unquote(parts.path))
 
 
 @contextmanager

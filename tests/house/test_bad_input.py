@@ -1,10 +1,12 @@
 """What people get wrong: one clear line that names the thing and the next step, an exit code, no stack trace."""
 
 import errno
+import http.server
 import json
 import os
 import re
 import socket
+import threading
 
 import pytest
 
@@ -36,8 +38,11 @@ def one_line(done, *, code=2):
             "setting 'drain_ms_max' from --drain-ms-max: 'soon' is not a whole number",
         ),
         (["serve", "--config", "nope.toml"], "config file 'nope.toml' does not exist: create it, or name another"),
-        (["serve", "--objects", "ftp://x"], "objects 'ftp://x' has an unknown scheme: write file:///folder, s3://"),
-        (["serve", "--objects", "file://x"], "names no absolute path"),
+        (
+            ["serve", "--objects", "ftp://x"],
+            "object store address 'ftp://x' begins with none of memory://, file://, s3://",
+        ),
+        (["serve", "--objects", "file://x/y"], "names a host; write file:///x/y"),
         (["serve", "--ledger", "mysql://x"], "none of memory:, sqlite:///PATH, postgresql://"),
         (["serve", "--http", "192.0.2.1:80"], "http address 192.0.2.1:80 is no address of this machine"),
         (["log", "inspect", "wal/1"], "'wal/1'"),
@@ -127,3 +132,61 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert re.fullmatch(r"# .+\n", done.stdout)
     assert done.stderr == ""
+
+
+def test_an_object_store_that_nobody_serves_is_named_with_its_address(runnel, free_port):
+    endpoint = f"http://127.0.0.1:{free_port}"
+    login = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+    line = one_line(runnel("serve", "--objects", f"s3://bucket/x?endpoint={endpoint}", **login), code=3)
+    assert f"s3://bucket/x at {endpoint}" in line
+    assert "connection refused" in line
+    assert "hunter2" not in line
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """An S3 that knows nobody."""
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = b"<Error><Code>InvalidAccessKeyId</Code><Message>no</Message></Error>"
+        self.send_response(403)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_DELETE(self):
+        self.do_PUT()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_wrong_credentials_are_named_with_the_place_to_mend_them(runnel):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            url = f"s3://bucket/x?endpoint=http://127.0.0.1:{server.server_port}"
+            login = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+            line = one_line(runnel("serve", "--objects", url, **login))
+        finally:
+            server.shutdown()
+            serving.join()
+    assert "403 InvalidAccessKeyId" in line
+    assert "AWS_" in line
+    assert "hunter2" not in line
+
+
+def test_a_database_that_nobody_serves_is_named(runnel, free_port):
+    done = runnel("serve", "--ledger", f"postgresql://ann:hunter2@127.0.0.1:{free_port}/x")
+    line = one_line(done, code=done.returncode)
+    assert done.returncode in (2, 3)
+    assert f"127.0.0.1:{free_port}" in line
+    assert "hunter2" not in line
+
+
+def test_a_folder_with_odd_characters_is_a_folder_like_any_other(start, tmp_path):
+    node = start("--data-dir", "a b%20c?d#e")
+    assert node.stop()[0] == 0
+    assert (tmp_path / "a b%20c?d#e/ledger.sqlite").exists()
+    assert (tmp_path / "a b%20c?d#e/objects").is_dir()

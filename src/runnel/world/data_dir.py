@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from runnel import __version__
 from runnel.errors import Corrupt, Refused
+from runnel.version import __version__
 
 FORMAT = 1
 MARKER = "runnel.json"

@@ -7,6 +7,7 @@ settings, such as wal/0199a2b3c4d5-00f1e2d3c4b5a697, or the path of a file. With
 import argparse
 import asyncio
 from pathlib import Path
+from urllib.parse import quote
 
 from runnel.settings import Settings
 from runnel.ui.cli.house import House
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace, house: House) -> int:
     file = Path(args.object)
     name = args.object
     if file.is_file():
-        settings = Settings(objects=f"file://{file.absolute().parent}")
+        settings = Settings(objects=f"file://{quote(str(file.absolute().parent))}")
         name = file.name
     print(asyncio.run(_inspect(house, settings, name, as_json=args.json, whole=args.whole)))
     return 0

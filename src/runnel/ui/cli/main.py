@@ -16,10 +16,10 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import NoReturn
 
-from runnel import __version__
 from runnel.errors import Corrupt, Fenced, Refused, RunnelError, Unavailable, Uncertain
 from runnel.ui.cli.commands import COMMANDS, Command
 from runnel.ui.cli.house import House
+from runnel.version import __version__
 
 EXITS: tuple[tuple[type[RunnelError], int], ...] = (
     (Refused, 2),

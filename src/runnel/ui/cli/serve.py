@@ -8,9 +8,9 @@ import json
 import os
 from pathlib import Path
 
-from runnel import __version__
 from runnel.ui.cli.house import House
 from runnel.ui.cli.options import add_json, add_knobs, loaded_from
+from runnel.version import __version__
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -4,10 +4,10 @@ import argparse
 import platform
 import sys
 
-from runnel import __version__
 from runnel.ui.cli.house import House
 from runnel.ui.cli.options import add_json
 from runnel.ui.cli.output import print_json
+from runnel.version import __version__
 
 
 def register(parser: argparse.ArgumentParser) -> None:
