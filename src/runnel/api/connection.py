@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 
 IDLE, HEAD, BODY, CLOSING, LINGERING = range(5)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+# Spellings that clients use, so that the common header costs a look-up and no new string.
+NAMES = {
+    spelling.encode(): name
+    for name in (
+        "host", "user-agent", "accept", "accept-encoding", "accept-language", "connection", "content-type",
+        "content-length", "transfer-encoding", "expect", "origin", "if-none-match", "sec-fetch-mode", "stream-seq",
+        "stream-closed", "producer-id", "producer-epoch", "producer-seq",
+    )
+    for spelling in (name, name.title())
+}  # fmt: skip
 METHODS = {name.encode(): name for name in ("GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH")}
 
 
@@ -39,8 +49,8 @@ class Connection(asyncio.Protocol):
     """See the module. The methods `on_...` are called by the parser, in the middle of `data_received`."""
 
     __slots__ = (
-        "_has_upgrade", "answers", "body", "body_bytes", "body_max", "fed", "feeding", "head_bytes", "header_count",
-        "headers", "parser", "paused_reading", "peer", "phase", "refused", "server", "since", "stalled_since",
+        "_has_upgrade", "answers", "body", "body_bytes", "body_max", "fed", "feeding", "head_bytes", "head_bytes_max",
+        "header_count", "headers", "headers_max", "parser", "paused_reading", "peer", "phase", "refused", "server", "since", "stalled_since",
         "target", "transport", "writable",
     )  # fmt: skip
 
@@ -58,6 +68,8 @@ class Connection(asyncio.Protocol):
         self.feeding = False
         self.refused = False
         self._has_upgrade = False
+        self.headers_max = server.limits.headers_max
+        self.head_bytes_max = server.limits.head_bytes_max
         self.fed = 0
         self._begin()
 
@@ -106,9 +118,10 @@ class Connection(asyncio.Protocol):
             self._unreadable(error)
         finally:
             self.feeding = False
-        if self.fed > self.server.limits.head_bytes_max and self.phase in {HEAD, BODY}:
+        if self.fed > self.head_bytes_max and self.phase in {HEAD, BODY}:
             self._last_words(problem(431, "the request's head or trailer is too long"))
-        self._flush()
+        if self.answers:
+            self._flush()
 
     def eof_received(self) -> bool:
         """Half a close: answers in work are still delivered, unless their writer waits for news or for ever."""
@@ -154,11 +167,10 @@ class Connection(asyncio.Protocol):
             return  # a trailer
         self.header_count += 1
         self.head_bytes += len(name) + len(value)
-        limits = self.server.limits
-        if self.header_count > limits.headers_max or self.head_bytes > limits.head_bytes_max:
+        if self.header_count > self.headers_max or self.head_bytes > self.head_bytes_max:
             self._last_words(problem(431, "the request has too many headers, or too long ones"))
             raise _Stop
-        key = name.decode("latin-1").lower()
+        key = NAMES.get(name) or name.decode("latin-1").lower()
         text = value.decode("latin-1")
         if key in self.headers:
             if key == "host":
@@ -180,7 +192,7 @@ class Connection(asyncio.Protocol):
             return
         length = int(headers.get("content-length", 0))
         if length or "transfer-encoding" in headers:
-            self.body_max = server.body_max(self.parser.get_method().decode(), self.target)
+            self.body_max = server.body_max(self.parser, self.target)
             if length > self.body_max:
                 self._too_large()
             if server.inflight_body_bytes + length > server.limits.inflight_body_bytes_max:
@@ -310,7 +322,16 @@ class Connection(asyncio.Protocol):
     def ready(self, answer: Answer) -> None:
         self.server.inflight_body_bytes -= answer.held_bytes
         answer.held_bytes = 0
-        if not self.feeding:
+        if self.feeding:
+            return
+        answers = self.answers
+        if len(answers) == 1 and not answer.close_after and not self.paused_reading and len(answer.out) == 1:
+            # The common case of _flush: the only answer, complete.
+            answers.popleft()
+            self.transport.write(answer.out[0])
+            answer.lost()
+            self.since = self.server.now if self.phase == IDLE else self.since
+        else:
             self._flush()
 
     def flow(self, answer: Answer, data: bytes) -> bool:

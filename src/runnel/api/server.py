@@ -21,6 +21,8 @@ from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from typing import cast
 
+from httptools import HttpRequestParser
+
 from runnel.api.answer import Answer
 from runnel.api.connection import Connection
 from runnel.api.limits import Limits
@@ -140,8 +142,10 @@ class HttpServer:
         if not self._connections and self._empty is not None:
             self._empty.set()
 
-    def body_max(self, method: str, target: bytes) -> int:
-        own = self._body_limit(method, target) if self._body_limit is not None else None
+    def body_max(self, parser: HttpRequestParser, target: bytes) -> int:
+        if self._body_limit is None:
+            return self.limits.body_bytes_max
+        own = self._body_limit(parser.get_method().decode(), target)
         return self.limits.body_bytes_max if own is None else own
 
     def serve(self, request: Request, respond: Answer) -> None:
