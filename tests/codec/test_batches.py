@@ -155,6 +155,12 @@ def test_stored_runs_may_hold_control_batches_append_time_and_gaps():
     assert head.next_offset == 10
 
 
+def test_stored_batches_cannot_hold_more_records_than_offsets():
+    run = resealed(batch_of(3), last_offset_delta=1)
+    with pytest.raises(BadBatch, match="3 records ends at offset delta 1"):
+        check_batches(memoryview(run), 0, len(run))
+
+
 @given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=6), first=st.integers(0, 2**60))
 @settings(max_examples=50)
 def test_patched_offsets_follow_on_and_checksums_still_hold(counts, first):

@@ -74,6 +74,7 @@ def test_a_body_cut_anywhere_is_refused():
     ("body", "count", "words"),
     [
         (GOOD, 2, "says it has|cut off"),
+        (GOOD, 1000, "1000 records in"),
         (GOOD + b"\0", 1, "1 bytes follow"),
         (encode_varint(-5) + GOOD[1:], 1, "says it has -5 bytes"),
         (encode_varint(6) + b"\0\0\0\1\1\x7f", 1, "-64 headers"),

@@ -105,14 +105,44 @@ def test_a_producer_that_asks_for_less_than_before_is_learned_anew():
     assert producer.limit == 5
 
 
-def test_a_slow_producer_does_not_hold_up_a_quick_one():
+def test_a_slow_producer_holds_up_a_quick_one_once_at_most():
     window, quick, slow = Window(BOUNDS), Producer(), Producer()
+    held = []
     at = 0.0
-    for _ in range(3):
-        window.arrived(slow, 100, at)
-        at = round_trip(window, quick, at) + 1.0
     for _ in range(5):
-        at = round_trip(window, quick, at + 0.001)
+        window.arrived(slow, 100, at)
+        for _ in range(10):
+            window.arrived(quick, 100, at)
+            upload = closed_if_asked(window, at)
+            if upload is None:
+                held.append(at)
+                at = window.due()
+                upload = closed_if_asked(window, at)
+            window.flushed(upload, at + 0.02)
+            at += 0.021
+    assert len(held) == 1
+
+
+def test_a_producer_is_awaited_for_as_long_as_it_is_quick():
+    window, one, other = Window(BOUNDS), Producer(), Producer()
+
+    def both(at):
+        window.arrived(one, 100, at)
+        window.arrived(other, 100, at)
+        window.flushed(closed_if_asked(window, at), at + 0.02)
+        return at + 0.02
+
+    at = both(both(0.0) + 1.0)  # slow: a second after the answer
+    window.arrived(one, 100, at + 0.001)
+    upload = closed_if_asked(window, at + 0.001)
+    assert upload is not None, "the other is slow and not awaited"
+    window.arrived(other, 100, at + 0.002)
+    window.flushed(upload, at + 0.021)
+    window.arrived(one, 100, at + 0.022)
+    window.flushed(closed_if_asked(window, at + 0.022), at + 0.042)
+    at = both(both(at + 0.043) + 0.001)  # quick: a millisecond after the answer
+    window.arrived(one, 100, at + 0.001)
+    assert window.decide(at + 0.001) is None, "the other is quick again and awaited"
 
 
 def test_a_connection_that_ends_is_not_waited_for():

@@ -138,6 +138,12 @@ def test_an_object_cut_anywhere_or_grown_is_corrupt():
         check_object(NAME, b"\0" + data)
 
 
+def test_an_object_of_another_size_than_it_says_is_told_so():
+    data = small_object()
+    with pytest.raises(Corrupt, match=f"has {len(data) + 1} bytes, its tail at byte .* says {len(data)}"):
+        check_object(NAME, b"\0" + data)
+
+
 def test_the_footer_is_read_from_the_end_alone():
     data = small_object()
     needed = footer_length(NAME, data[-TAIL_BYTES:], len(data))

@@ -16,7 +16,7 @@ Waiting helps if someone is about to send. Who is? The window learns it of each 
   answers an answer faster than that, waiting is cheaper than missing it.
 
 A prompt producer that was answered and is below its limit is *awaited*. When everyone who was awaited has come, or the
-patience is over, the window closes early. Who did not come in time is not prompt any more; who came but stopped short
+patience is over, the window closes early. Who comes later than that is not prompt any more; who came but stopped short
 of its limit has that as its new limit. So experience that has become false costs one patience, once.
 
 One early upload at a time: while one is under way, new arrivals gather (the way group commit works in databases). This
@@ -186,6 +186,4 @@ class Window:
         for producer in self._awaited:
             if producer.unanswered:
                 producer.limit = producer.unanswered
-            else:
-                producer.prompt = False
         self._awaited.clear()
