@@ -50,6 +50,22 @@ contract: $(READY) ## each seam's promises against each of its implementations, 
 	@tools/system-packages postgres
 	$(BIN)/python -m pytest tests/contract -v -p no:randomly $(ARGS)
 
+.PHONY: conformance
+conformance: $(READY) ## what other people's clients and suites say of our doors
+	@failed=0; for program in $(wildcard tests/conformance/*/run.py); do \
+		echo "$(BIN)/python $$program"; $(BIN)/python $$program $(ARGS) || failed=1; \
+	done; exit $$failed
+
+.PHONY: integration
+integration: $(READY) ## only the tests that start real servers: S3, PostgreSQL, nodes
+	@tools/system-packages java postgres kcat
+	@$(BIN)/python -m pytest tests/contract tests/house tests/docs $(ARGS)
+
+.PHONY: soak
+soak: $(READY) ## hours instead of minutes: thorough properties, thousands of simulated clusters
+	@RUNNEL_TEST_PROFILE=thorough $(BIN)/python -m pytest --timeout 3600 $(ARGS)
+	$(BIN)/runnel sim --seed 1..2000 --keep-going
+
 .PHONY: bench
 bench: $(READY) ## the benchmarks: make bench ARGS="list", ARGS="run start", ARGS="compare old.json new.json"
 	@$(BIN)/python bench/run.py $(if $(ARGS),$(ARGS),list)
