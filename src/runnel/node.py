@@ -11,9 +11,11 @@ import gc
 import os
 import resource
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
+from runnel.errors import RunnelError
 from runnel.version import __version__
 from runnel.world.telemetry import Health, Metrics, get_log
 from runnel.world.world import World
@@ -22,6 +24,8 @@ log = get_log("node")
 
 EXIT_OF_A_DEAD_TASK = 70  # EX_SOFTWARE of sysexits.h
 Announce = Callable[[dict[str, str]], None]
+Arrive = Callable[[dict[str, str]], Awaitable[None]]
+Depart = Callable[[], Awaitable[None]]
 
 
 class Door(Protocol):
@@ -63,9 +67,20 @@ class Node:
     """Doors on a world, from start to end. The parts behind the doors are opened before and closed after by `wiring`."""
 
     def __init__(
-        self, *, world: World, health: Health, doors: Sequence[Door], ending: Ending, drain_ms_max: int
+        self,
+        *,
+        world: World,
+        health: Health,
+        doors: Sequence[Door],
+        ending: Ending,
+        drain_ms_max: int,
+        arrive: Arrive | None = None,
+        depart: Depart | None = None,
     ) -> None:
+        """`arrive` tells the cluster where the open doors are; `depart` tells it to send nobody here any more."""
         self.world = world
+        self._arrive = arrive
+        self._depart = depart
         self._health = health
         self._doors = doors
         self._ending = ending
@@ -85,6 +100,8 @@ class Node:
                 for door in self._doors:
                     addresses[door.name] = await door.open()
                     opened.append(door)
+                if self._arrive is not None:
+                    await self._arrive(addresses)
                 spare_the_collector()
                 self._health.started()
                 log.info("node_ready", **addresses)
@@ -101,7 +118,7 @@ class Node:
     async def _drain(self, doors: Sequence[Door]) -> None:
         """All doors at once; nobody waits for a door once a second signal came."""
         patience = 0.0 if self._ending.dead else self._drain_seconds
-        draining = asyncio.gather(*(door.drain(patience) for door in doors))
+        draining = asyncio.gather(self._say_goodbye(patience), *(door.drain(patience) for door in doors))
         hurried = asyncio.gather(self._ending.hurried.wait())
         both: list[asyncio.Future[Any]] = [draining, hurried]
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -110,6 +127,12 @@ class Node:
             draining.cancel()
             await asyncio.gather(*(door.drain(0) for door in doors))
         await asyncio.gather(*both, return_exceptions=True)
+
+    async def _say_goodbye(self, patience: float) -> None:
+        """Best effort: whoever does not hear of it finds out when the lease runs out."""
+        if self._depart is not None and patience > 0:
+            with suppress(RunnelError, TimeoutError):
+                await asyncio.wait_for(self._depart(), min(patience, 1.0))
 
 
 def spare_the_collector() -> None:

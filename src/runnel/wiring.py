@@ -17,7 +17,14 @@ from urllib.parse import quote
 from runnel.api.routes import Routes
 from runnel.api.server import HttpServer
 from runnel.api.vitals import add_vitals
+from runnel.engine import Engine, EngineLimits
+from runnel.engine.membership import Presence
+from runnel.engine.upkeep import UpkeepLimits
 from runnel.errors import Refused
+from runnel.ingest.flush import FlushLimits
+from runnel.ingest.gather import IngestLimits
+from runnel.ingest.window import WindowBounds
+from runnel.metadata.follower import FollowerLimits
 from runnel.metadata.ledger.open import open_ledger as ledger_at
 from runnel.metadata.ledger.seam import Ledger
 from runnel.node import Announce, Ending, Node
@@ -38,17 +45,20 @@ def serve(loaded: Loaded, announce: Announce) -> int:
     """Run a node in this process until it ends; the exit code."""
     settings = loaded.settings
     configure(level=settings.log_level, form=settings.log_format)
-    with DataDir.open(Path(settings.data_dir)), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(settings, announce))
+    with (
+        DataDir.open(Path(settings.data_dir)) as data_dir,
+        asyncio.Runner(loop_factory=_loop_factory()) as runner,
+    ):
+        return runner.run(_serve(settings, data_dir, announce))
 
 
-async def _serve(settings: Settings, announce: Announce) -> int:
+async def _serve(settings: Settings, data_dir: DataDir, announce: Announce) -> int:
     async with AsyncExitStack() as parts:
-        node = await build(settings, parts)
+        node = await build(settings, parts, data_dir)
         return await node.run(announce)
 
 
-async def build(settings: Settings, parts: AsyncExitStack) -> Node:
+async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | None = None) -> Node:
     """A node with all its parts; they are closed, the last opened first, when `parts` is left."""
     ending = Ending()
     world = World(clock=SystemClock(), chance=Chance(), tasks=Tasks(ending.died))
@@ -59,10 +69,54 @@ async def build(settings: Settings, parts: AsyncExitStack) -> Node:
     await check_store(objects)
     ledger = await open_ledger(settings, world, objects)
     parts.push_async_callback(ledger.close)
+    engine = Engine(
+        objects=objects,
+        ledger=ledger,
+        world=world,
+        limits=engine_limits(settings),
+        shards=settings.shards,
+        presence=Presence(
+            id=None if settings.node_id < 0 else settings.node_id,
+            zone=settings.zone,
+            lease_ms=settings.lease_ms,
+            former=data_dir.identity() if data_dir is not None else None,
+        ),
+    )
+    await parts.enter_async_context(engine)
+    membership = engine.membership
+    assert membership is not None, "a node is one among others"
+    if data_dir is not None:
+        data_dir.remember(membership.id, membership.incarnation)
+    health.vital("shards", engine.trouble)
     routes = Routes()
     add_vitals(routes, health, world.metrics)
     door = HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http)
-    return Node(world=world, health=health, doors=[door], ending=ending, drain_ms_max=settings.drain_ms_max)
+    return Node(
+        world=world,
+        health=health,
+        doors=[door],
+        ending=ending,
+        drain_ms_max=settings.drain_ms_max,
+        arrive=membership.tell,
+        depart=membership.drain,
+    )
+
+
+def engine_limits(settings: Settings) -> EngineLimits:
+    """The engine's bounds, as the settings have them."""
+    window = WindowBounds(bytes_max=settings.object_bytes_max, age_max=settings.object_age_ms_max / 1000)
+    return EngineLimits(
+        ingest=IngestLimits(window=window, inflight_bytes_max=settings.inflight_bytes_max),
+        flush=FlushLimits(uploads_max=settings.uploads_max),
+        follower=FollowerLimits(checkpoint_entries=settings.checkpoint_entries),
+        upkeep=UpkeepLimits(
+            sweep_every_ms=settings.sweep_every_ms,
+            sweep_grace_ms=settings.sweep_grace_ms,
+            producers_kept_ms=settings.producers_kept_ms,
+        ),
+        cache_bytes_max=settings.cache_bytes_max,
+        ahead_bytes_max=settings.ahead_bytes_max,
+    )
 
 
 async def open_objects(settings: Settings, world: World) -> ObjectStore:

@@ -33,7 +33,7 @@ def test_a_node_says_when_it_is_ready_answers_and_leaves_in_order(start, tmp_pat
     assert get(f"{node.http}/healthz") == (200, "ok\n")
     assert get(f"{node.http}/readyz") == (200, "ok\n")
     status, body = get(f"{node.http}/readyz", accept="application/json")
-    assert (status, json.loads(body)) == (200, {"ok": True, "checks": {"node": None, "tasks": None}})
+    assert (status, json.loads(body)) == (200, {"ok": True, "checks": {"node": None, "tasks": None, "shards": None}})
     status, body = get(f"{node.http}/metrics")
     assert status == 200
     assert f'runnel_build{{version="{__version__}"}} 1\n' in body
@@ -111,7 +111,11 @@ def test_an_open_request_may_finish_and_a_second_signal_cuts_it_short(start):
 def test_everything_may_live_in_memory(start, tmp_path):
     node = start("--objects", "memory://", "--ledger", "memory:")
     assert get(f"{node.http}/readyz")[0] == 200
-    assert sorted(file.name for file in (tmp_path / "runnel-data").iterdir()) == ["node.lock", "runnel.json"]
+    assert sorted(file.name for file in (tmp_path / "runnel-data").iterdir()) == [
+        "node.json",
+        "node.lock",
+        "runnel.json",
+    ]
 
 
 def test_an_idle_node_is_small_and_still(start):
@@ -134,3 +138,12 @@ def test_help_waits_for_no_library(module):
     code = f"import sys; sys.argv = ['runnel', '--help']; import runnel.__main__ as m\ntry: m.main()\nexcept SystemExit: pass\nprint({module!r} in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("False\n")
+
+
+def test_a_killed_node_comes_back_under_its_own_number_without_waiting_for_its_old_lease(start, tmp_path):
+    node = start("--lease-ms", "600000")
+    node.process.kill()
+    node.process.wait(timeout=30)
+    again = start("--lease-ms", "600000")  # it would be refused, or wait for ten minutes
+    assert json.loads((tmp_path / "runnel-data" / "node.json").read_text())["node"] == 0
+    assert get(f"{again.http}/readyz")[0] == 200

@@ -259,6 +259,10 @@ class Engine:
         await self.shards.follow([shard])
         return await self.proposer.propose(shard, update)
 
+    def trouble(self) -> str | None:
+        """Why this engine cannot do its work any more, for those who watch its health."""
+        return next((str(follower.stopped) for follower in self.shards if follower.stopped is not None), None)
+
     def stream_of(self, topic: str, partition: int) -> StreamId:
         known = self.topics.get(topic)
         if known is None:

@@ -11,7 +11,7 @@ renewals has not changed.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runnel.engine.rendezvous import owner_of
@@ -36,6 +36,8 @@ class Presence:
     addresses: dict[str, str] = field(default_factory=dict)
     zone: str = ""
     lease_ms: int = 5000
+    former: tuple[int, bytes] | None = None
+    """The number and incarnation of a process that is known to be dead: its number is taken over without waiting."""
 
 
 class Membership:
@@ -100,6 +102,11 @@ class Membership:
         await self._register()
         self._renewing = self._world.tasks.spawn(self._keep_renewing(), name="renew lease")
 
+    async def tell(self, addresses: dict[str, str]) -> None:
+        """Let everyone know where this node's doors are, now that they are open."""
+        self._presence = replace(self._presence, addresses=addresses)
+        await self._register()
+
     async def drain(self) -> None:
         """Tell everyone not to send new work here."""
         self._draining = True
@@ -120,9 +127,12 @@ class Membership:
             nodes = self._root.state.nodes
             number = self._presence.id
             if number is None:
-                number = next(n for n in range(len(nodes) + 1) if n not in nodes) if self.id < 0 else self.id
+                number = self._any_number(nodes) if self.id < 0 else self.id
             holder = nodes.get(number)
-            if holder is not None and holder.incarnation != self.incarnation:
+            if holder is not None and (number, holder.incarnation) not in (
+                self._presence.former,
+                (number, self.incarnation),
+            ):
                 await self._outwait(holder)
                 if number != self._presence.id:
                     continue
@@ -137,6 +147,13 @@ class Membership:
             self.id = number
             log.info("node_registered", node=number, zone=self._presence.zone)
             return
+
+    def _any_number(self, nodes: dict[int, Node]) -> int:
+        """The number that this node had before, if it is free or still our dead process's; else the lowest free one."""
+        former = self._presence.former
+        if former is not None and (former[0] not in nodes or nodes[former[0]].incarnation == former[1]):
+            return former[0]
+        return next(number for number in range(len(nodes) + 1) if number not in nodes)
 
     async def _outwait(self, holder: Node) -> None:
         """Wait until a process that holds our number has let its lease run out, or has gone."""

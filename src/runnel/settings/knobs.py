@@ -44,6 +44,13 @@ class Settings:
         ),
     ] = ""
 
+    shards: Annotated[
+        int,
+        Knob(
+            "Into how many shards a new cluster divides its streams; one that exists keeps its own.", low=1, high=4096
+        ),
+    ] = 16
+
     # Doors
 
     http: Annotated[
@@ -55,10 +62,100 @@ class Settings:
         ),
     ] = "127.0.0.1:8080"
     zone: Annotated[str, Knob("The availability zone of this node; clients of the same zone are sent here first.")] = ""
+    node_id: Annotated[
+        int,
+        Knob(
+            "The number of this node in its cluster; -1 takes the lowest that is free and keeps it.",
+            low=-1,
+            high=2**31 - 1,
+        ),
+    ] = -1
+    lease_ms: Annotated[
+        int,
+        Knob(
+            "How long a silent node is thought to be alive; then others serve its shards.",
+            unit="ms",
+            low=500,
+            high=600_000,
+        ),
+    ] = 5000
     drain_ms_max: Annotated[
         int,
         Knob("How long a node that was asked to stop lets open requests finish.", unit="ms", low=0, high=600_000),
     ] = 10_000
+
+    # Appends
+
+    object_bytes_max: Annotated[
+        int,
+        Knob(
+            "An upload starts once this much is gathered.",
+            unit="bytes",
+            low=4096,
+            high=256 * MiB,
+            presets={"large": 8 * MiB},
+        ),
+    ] = 4 * MiB
+    object_age_ms_max: Annotated[
+        int,
+        Knob(
+            "An upload starts at the latest once its first batch has waited this long.", unit="ms", low=1, high=60_000
+        ),
+    ] = 200
+    uploads_max: Annotated[
+        int, Knob("Objects on their way to the store at once.", low=1, high=256, presets={"large": 16})
+    ] = 8
+    inflight_bytes_max: Annotated[
+        int,
+        Knob(
+            "Bytes of appends taken in and not yet answered; beyond it, clients are not read from.",
+            unit="bytes",
+            low=MiB,
+            presets={"large": 256 * MiB},
+        ),
+    ] = 64 * MiB
+    producers_kept_ms: Annotated[
+        int,
+        Knob("A producer that is silent for longer is forgotten, and its retries with it.", unit="ms", low=60_000),
+    ] = 7 * 86_400_000
+
+    # Reads
+
+    cache_bytes_max: Annotated[
+        int,
+        Knob(
+            "Memory for objects that were written or read lately.",
+            unit="bytes",
+            low=MiB,
+            presets={"small": 256 * MiB, "large": 1024 * MiB},
+        ),
+    ] = 128 * MiB
+    ahead_bytes_max: Annotated[
+        int,
+        Knob(
+            "Bytes on their way from the store before anyone has asked for them.",
+            unit="bytes",
+            low=0,
+            presets={"large": 128 * MiB},
+        ),
+    ] = 32 * MiB
+
+    # Upkeep
+
+    checkpoint_entries: Annotated[
+        int, Knob("Ledger entries of a shard after which a checkpoint is written.", low=10, high=1_000_000)
+    ] = 5000
+    sweep_every_ms: Annotated[
+        int, Knob("How often the cluster looks for objects that nothing refers to.", unit="ms", low=1000)
+    ] = 300_000
+    sweep_grace_ms: Annotated[
+        int,
+        Knob(
+            "How long an object that nothing refers to is kept: longer than the slowest upload or read takes.",
+            unit="ms",
+            low=1000,
+        ),
+    ] = 3_600_000
 
     # Telemetry
 

@@ -2,6 +2,7 @@
 
     runnel.json   {"format": 1, "made_by": "0.1.0"}: a program that does not know the format leaves the folder alone
     node.lock     held (flock) as long as a node runs here; its text is the process id, for people
+    node.json     {"node": 0, "incarnation": "…"}: who ran here last, so that its successor takes its place at once
 
 What lies beside them belongs to the parts that were chosen: `ledger.sqlite`, `objects/`.
 """
@@ -12,7 +13,7 @@ import json
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from runnel.errors import Corrupt, Refused
 from runnel.version import __version__
@@ -20,6 +21,7 @@ from runnel.version import __version__
 FORMAT = 1
 MARKER = "runnel.json"
 LOCK = "node.lock"
+IDENTITY = "node.json"
 
 _REASONS = {
     errno.EACCES: "permission denied",
@@ -62,6 +64,18 @@ class DataDir:
                 os.close(lock)
             raise
         return cls(path, lock)
+
+    def identity(self) -> tuple[int, bytes] | None:
+        """The number and incarnation of the node that ran here last; it is dead, for the folder is ours now."""
+        try:
+            facts = json.loads((self.path / IDENTITY).read_text(encoding="utf-8"))
+            return int(facts["node"]), bytes.fromhex(facts["incarnation"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # without it, a node waits for the old lease to run out
+
+    def remember(self, node: int, incarnation: bytes) -> None:
+        """Who runs here now."""
+        _write_whole(self.path, IDENTITY, {"node": node, "incarnation": incarnation.hex()})
 
     def close(self) -> None:
         if self._lock >= 0:
@@ -109,13 +123,17 @@ def _take(lock: int, path: Path) -> None:
 
 
 def _write_marker(path: Path) -> None:
+    _write_whole(path, MARKER, {"format": FORMAT, "made_by": __version__})
+
+
+def _write_whole(path: Path, name: str, facts: dict[str, Any]) -> None:
     """Whole or not at all, whatever happens to the machine."""
-    fresh = path / f"{MARKER}.new"
+    fresh = path / f"{name}.new"
     with fresh.open("w", encoding="utf-8") as file:
-        file.write(json.dumps({"format": FORMAT, "made_by": __version__}) + "\n")
+        file.write(json.dumps(facts) + "\n")
         file.flush()
         os.fsync(file.fileno())
-    fresh.replace(path / MARKER)
+    fresh.replace(path / name)
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
