@@ -7,6 +7,7 @@ topics      topics across the root shard and the shards of their streams
 membership  a node among others: number, lease, who is there
 rendezvous  who serves a shard (pure)
 upkeep      what is done now and then: sweep, silent producers, half-deleted topics
+retention   what is older or more than a topic keeps becomes unreadable
 sweep       objects that nothing refers to go, others never
 """
 

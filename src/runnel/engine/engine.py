@@ -22,6 +22,7 @@ from runnel.codec.compression import Compression
 from runnel.codec.records import Record, build_batch, read_records
 from runnel.engine.cluster import SHARDS, find_cluster
 from runnel.engine.membership import Membership, Presence
+from runnel.engine.retention import Retention
 from runnel.engine.shards import Shards
 from runnel.engine.sweep import Sweep
 from runnel.engine.topics import Topics
@@ -163,8 +164,12 @@ class Engine:
             world=world,
             grace_ms=limits.upkeep.sweep_grace_ms,
         )
+        self.retention = Retention(
+            self.topics, self.shards.follower, self.propose, shards=self.cluster.shards, world=world
+        )
         self.upkeep = Upkeep(
             self.sweep,
+            self.retention,
             self.topics,
             self.shards.follower,
             self.propose,

@@ -11,6 +11,7 @@ from typing import Any, cast
 from runnel.errors import AlreadyThere, Refused
 from runnel.metadata.entry import Update
 from runnel.metadata.state import ShardState
+from runnel.metadata.topic_settings import TopicRules, rules_of
 from runnel.metadata.topics import Topic
 from runnel.metadata.updates import (
     AddPartitions,
@@ -39,6 +40,8 @@ class Topics:
         self._root = root
         self._shards = shards
         self._chance = chance
+        self._rules: dict[bytes, tuple[int, TopicRules]] = {}
+        self._rules_under: dict[str, str] | None = None
 
     def get(self, name: str) -> Topic | None:
         return self._root().topics.get(name)
@@ -49,6 +52,17 @@ class Topics:
 
     def all(self) -> list[Topic]:
         return list(self._root().topics.values())
+
+    def rules(self, topic: Topic) -> TopicRules:
+        """What a topic's settings and the cluster's make together; worked out once for each version of them."""
+        root = self._root()
+        if self._rules_under is not root.settings or len(self._rules) > 2 * len(root.topics):
+            self._rules_under = root.settings  # replaced, never changed
+            self._rules.clear()
+        known = self._rules.get(topic.id)
+        if known is None or known[0] != topic.version:
+            known = self._rules[topic.id] = (topic.version, rules_of(topic.settings, root.settings))
+        return known[1]
 
     async def create(
         self, name: str, partitions: int = 1, settings: dict[str, str] | None = None, topic_id: bytes | None = None

@@ -1,10 +1,11 @@
-"""What keeps a cluster tidy, done now and then by one of its nodes: sweeps, silent producers, half-deleted topics."""
+"""What keeps a cluster tidy, done now and then by one of its nodes: sweeps, silent producers, half-deleted topics, retention."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runnel.engine.retention import Retention
 from runnel.engine.sweep import Sweep
 from runnel.engine.topics import Topics
 from runnel.errors import Corrupt, Fenced, Refused, Unavailable, Uncertain
@@ -23,6 +24,7 @@ class UpkeepLimits:
     sweep_every_ms: int = 300_000
     sweep_grace_ms: int = 3_600_000
     producers_kept_ms: int = 7 * 86_400_000
+    retention_check_ms: int = 300_000
 
 
 class Upkeep:
@@ -31,6 +33,7 @@ class Upkeep:
     def __init__(
         self,
         sweep: Sweep,
+        retention: Retention,
         topics: Topics,
         follower_of: Callable[[ShardId], Follower],
         propose: Callable[[ShardId, Update], Awaitable[Any]],
@@ -41,6 +44,7 @@ class Upkeep:
         is_mine: Callable[[], bool],
     ) -> None:
         self._sweep = sweep
+        self._retention = retention
         self._topics = topics
         self._follower_of = follower_of
         self._propose = propose
@@ -52,19 +56,36 @@ class Upkeep:
 
     async def run(self) -> None:
         """Rounds, one after another, for ever. A round without anything to do makes no requests but a LIST."""
+        clock = self._world.clock
+        sweep_at = clock.monotonic() + self._pause(self._limits.sweep_every_ms)
+        retention_at = clock.monotonic() + self._pause(self._limits.retention_check_ms)
         while True:
-            pause = self._limits.sweep_every_ms * self._world.chance.uniform(0.9, 1.1)
-            await asyncio.sleep(pause / 1000)
-            if self._is_mine():
-                await self.round()
+            await asyncio.sleep(max(0.0, min(sweep_at, retention_at) - clock.monotonic()))
+            now = clock.monotonic()
+            if now >= retention_at:
+                retention_at = now + self._pause(self._limits.retention_check_ms)
+                if self._is_mine():
+                    await self._do([self._retention.run])
+            if now >= sweep_at:
+                sweep_at = now + self._pause(self._limits.sweep_every_ms)
+                if self._is_mine():
+                    await self.round()
+
+    def _pause(self, every_ms: int) -> float:
+        """Seconds, spread a little so that nodes do not march in step."""
+        return every_ms * self._world.chance.uniform(0.9, 1.1) / 1000
 
     async def round(self) -> None:
-        for duty in (self._sweep.run, self._topics.finish_leaving, self._expire_producers):
+        """Everything once."""
+        await self._do([self._retention.run, self._sweep.run, self._topics.finish_leaving, self._expire_producers])
+        self._written.add()
+
+    async def _do(self, duties: Sequence[Callable[[], Awaitable[Any]]]) -> None:
+        for duty in duties:
             try:
                 await duty()
             except (Unavailable, Uncertain, Fenced, Refused, Corrupt) as error:
-                log.warning("upkeep_failed", duty=getattr(duty, "__name__", "?"), error=str(error))
-        self._written.add()
+                log.warning("upkeep_failed", duty=getattr(duty, "__qualname__", "?"), error=str(error))
 
     async def _expire_producers(self) -> None:
         before = self._world.clock.now_ms() - self._limits.producers_kept_ms
