@@ -110,6 +110,7 @@ def engine_limits(settings: Settings) -> EngineLimits:
         flush=FlushLimits(uploads_max=settings.uploads_max),
         follower=FollowerLimits(checkpoint_entries=settings.checkpoint_entries),
         upkeep=UpkeepLimits(
+            retention_check_ms=settings.retention_check_ms,
             sweep_every_ms=settings.sweep_every_ms,
             sweep_grace_ms=settings.sweep_grace_ms,
             producers_kept_ms=settings.producers_kept_ms,

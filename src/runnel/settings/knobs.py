@@ -145,6 +145,10 @@ class Settings:
     checkpoint_entries: Annotated[
         int, Knob("Ledger entries of a shard after which a checkpoint is written.", low=10, high=1_000_000)
     ] = 5000
+    retention_check_ms: Annotated[
+        int,
+        Knob("How often topics are looked at for records that are too old or too many.", unit="ms", low=100),
+    ] = 300_000
     sweep_every_ms: Annotated[
         int, Knob("How often the cluster looks for objects that nothing refers to.", unit="ms", low=1000)
     ] = 300_000
