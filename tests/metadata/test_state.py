@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.metadata.shapes import GUARDED, NAMED, SHARDS, Book, Guard, commit, item
 
 from runnel.errors import AlreadyThere, Corrupt, Fenced, NotThere, Refused
-from runnel.metadata.checkpoint import checkpoint_name, decode_checkpoint, encode_checkpoint, position_of
+from runnel.metadata.checkpoint import VERSION, checkpoint_name, decode_checkpoint, encode_checkpoint, position_of
 from runnel.metadata.encoding import NewerVersion, decode_entry, encode_entry
 from runnel.metadata.entry import Entry
 from runnel.metadata.groups import Committed
@@ -222,10 +222,12 @@ def test_golden_entries_and_checkpoints_still_lead_to_the_same_state():
         for number in range(len(book.entries)):
             data = (GOLDEN / f"entry-v1-shard{state.shard}-{number}.bin").read_bytes()
             state.apply(decode_entry(data, "golden"), number + 1)
-        path = GOLDEN / f"checkpoint-v1-shard{state.shard}.bin"
-        _keep(path, encode_checkpoint(state))
-        assert encode_checkpoint(state) == path.read_bytes()
-        assert encode_checkpoint(decode_checkpoint(path.read_bytes(), "golden")) == path.read_bytes()
+        newest = GOLDEN / f"checkpoint-v{VERSION}-shard{state.shard}.bin"
+        _keep(newest, encode_checkpoint(state))
+        assert encode_checkpoint(state) == newest.read_bytes()
+        for version in range(1, VERSION + 1):
+            path = GOLDEN / f"checkpoint-v{version}-shard{state.shard}.bin"
+            assert encode_checkpoint(decode_checkpoint(path.read_bytes(), "golden")) == newest.read_bytes()
 
 
 def test_a_flipped_bit_or_a_cut_is_found_in_entries_and_checkpoints():

@@ -3,6 +3,8 @@
 Little-endian: magic 8 b"RUNNELCP", version 2, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
 What there may be a million of (extents) is kept as packed columns, copied and not walked.
 
+Version 2 says of each object what kind it is, and holds tables. What a version 1 says is read as before it had them.
+
 Objects are named `checkpoints/{shard:05d}/{position:020d}-{unique:016x}`: the newest sorts last, and two nodes that
 write one at the same position do not meet.
 """
@@ -20,11 +22,12 @@ from runnel.metadata.groups import Group
 from runnel.metadata.nodes import Node
 from runnel.metadata.state import ShardState
 from runnel.metadata.stream import Stream, Traits
+from runnel.metadata.tables import Planner, Table
 from runnel.metadata.topics import Topic
 from runnel.model import ObjectName, Position, ShardId
 
 MAGIC = b"RUNNELCP"
-VERSION = 1
+VERSION = 2
 HEAD = Struct("<8sHxxI")
 STREAM = Struct("<qqqqqqIIxxxx")
 """id, start, end, size, epoch, floor of the extents, how many extents, closed."""
@@ -52,6 +55,9 @@ class Saved(msgspec.Struct, array_like=True):
     nodes: list[Node]
     settings: dict[str, str]
     counters: dict[str, int]
+    object_kinds: bytes = b""
+    tables: list[Table] = []
+    planner: Planner | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -114,6 +120,9 @@ def encode_checkpoint(state: ShardState) -> bytes:
             nodes=list(state.nodes.values()),
             settings=state.settings,
             counters=state.counters,
+            object_kinds=bytes(state.objects.kinds),
+            tables=list(state.tables.values()),
+            planner=state.planner,
         )
     )
     return HEAD.pack(MAGIC, VERSION, crc32c(body)) + body
@@ -149,6 +158,7 @@ def _restore(saved: Saved) -> ShardState:
     table.names = saved.object_names
     table.references = array("I")
     table.references.frombytes(saved.object_references)
+    table.kinds = bytearray(saved.object_kinds or bytes(len(saved.object_names)))
     for slot, name in enumerate(table.names):
         if name:
             table.slot_of[name] = slot
@@ -161,6 +171,8 @@ def _restore(saved: Saved) -> ShardState:
     state.nodes = {node.id: node for node in saved.nodes}
     state.settings = saved.settings
     state.counters = saved.counters
+    state.tables = {known.id: known for known in saved.tables}
+    state.planner = saved.planner or Planner()
     return state
 
 

@@ -81,6 +81,8 @@ def _references(state: ShardState) -> Iterator[str]:
             yield f"object {name} and slot {slot} disagree"
         if not table.references[slot]:
             yield f"object {name} is kept without a reference"
+    if len(table.kinds) != len(table.names):
+        yield f"{len(table.names)} slots have {len(table.kinds)} kinds"
     for slot, references in enumerate(table.references):
         if counted[slot] != references:
             yield f"slot {slot} counts {references} references, there are {counted[slot]}"

@@ -5,17 +5,28 @@ without references is forgotten here at once; the sweep finds it in the store by
 """
 
 from array import array
+from enum import IntEnum
 
 NO_SLOT = 0xFFFFFFFF
 
 
-class ObjectTable:
-    """Slots, their objects' names, and the number of extents that refer to each."""
+class FileKind(IntEnum):
+    """What an object is, and so how its records are read."""
 
-    __slots__ = ("free", "names", "references", "slot_of")
+    WAL = 0
+    """Sealed batches: an extent's `place` and `length` are bytes of the object."""
+    PARQUET = 1
+    """Rows in columns: `place` is the first row group, `length` the bytes that the sealed batches had."""
+
+
+class ObjectTable:
+    """Slots, their objects' names and kinds, and the number of extents that refer to each."""
+
+    __slots__ = ("free", "kinds", "names", "references", "slot_of")
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.kinds = bytearray()
         self.references = array("I")
         self.free: list[int] = []
         self.slot_of: dict[str, int] = {}
@@ -26,7 +37,7 @@ class ObjectTable:
     def __contains__(self, name: str) -> bool:
         return name in self.slot_of
 
-    def enter(self, name: str) -> int:
+    def enter(self, name: str, kind: FileKind = FileKind.WAL) -> int:
         """The slot of an object; a new one begins without references."""
         slot = self.slot_of.get(name)
         if slot is not None:
@@ -34,9 +45,11 @@ class ObjectTable:
         if self.free:
             slot = self.free.pop()
             self.names[slot] = name
+            self.kinds[slot] = kind
         else:
             slot = len(self.names)
             self.names.append(name)
+            self.kinds.append(kind)
             self.references.append(0)
         self.slot_of[name] = slot
         return slot

@@ -20,6 +20,7 @@ from runnel.metadata.groups import Group
 from runnel.metadata.nodes import Node
 from runnel.metadata.objects import ObjectTable
 from runnel.metadata.stream import Stream
+from runnel.metadata.tables import Planner, Table
 from runnel.metadata.topics import Topic
 
 ENTRIES_REMEMBERED = 10_000
@@ -64,6 +65,9 @@ class ShardState:
         self.nodes: dict[int, Node] = {}
         self.settings: dict[str, str] = {}
         self.counters: dict[str, int] = {}
+        self.tables: dict[bytes, Table] = {}
+        """By topic id, for a while longer than the topic."""
+        self.planner = Planner()
 
     def apply(self, entry: Entry, position: int) -> Applied:
         """Let one entry change the truth. Entries come in order, each position once."""

@@ -2,17 +2,23 @@
 
 from typing import NamedTuple
 
+from runnel.metadata.objects import FileKind
 from runnel.metadata.state import ShardState
 
 
 class Part(NamedTuple):
-    """A run of whole batches inside one object, with the first offset and the one behind its last."""
+    """A run of records inside one object, with the first offset and the one behind its last.
+
+    In a write-ahead object they are whole batches: `length` bytes from `place` on. In a Parquet file they are rows from
+    row group `place` on; `length` is about what they take as batches.
+    """
 
     name: str
     place: int
     length: int
     first: int
     end: int
+    kind: int = FileKind.WAL
 
 
 class Plan(NamedTuple):
@@ -38,11 +44,11 @@ def plan_read(state: ShardState, stream_id: int, offset: int, bytes_max: int, ah
     if extents is None or offset >= stream.end:
         return Plan(parts, ahead)
     index = extents.find(offset)
-    names = state.objects.names
+    names, kinds = state.objects.names, state.objects.kinds
     left = bytes_max
     while index < len(extents):
         extent = extents[index]
-        part = Part(names[extent.slot], extent.place, extent.length, extent.first, extent.end)
+        part = Part(names[extent.slot], extent.place, extent.length, extent.first, extent.end, kinds[extent.slot])
         if not parts or (left > 0 and len(parts) < PARTS_MAX):
             parts.append(part)
             left -= extent.length
@@ -61,10 +67,12 @@ def plan_time(state: ShardState, stream_id: int, stamp_ms: int) -> list[Part]:
     extents = stream.extents
     if extents is None:
         return []
-    names = state.objects.names
+    names, kinds = state.objects.names, state.objects.kinds
     found = []
     for index in range(extents.find_time(stamp_ms), len(extents)):
         if extents.stamps[index] >= stamp_ms:
             extent = extents[index]
-            found.append(Part(names[extent.slot], extent.place, extent.length, extent.first, extent.end))
+            found.append(
+                Part(names[extent.slot], extent.place, extent.length, extent.first, extent.end, kinds[extent.slot])
+            )
     return found

@@ -4,22 +4,35 @@ commit     what a WAL object brings to its streams: offsets, duplicates, fences 
 streams    streams come, go, close and are truncated
 topics     topics and their settings (root)
 nodes      nodes, their leases, numbers drawn by them (root)
+extents    other objects hold the same offsets: Parquet in place of write-ahead objects
 groups     generations and committed offsets
+tables     who plans, what commits have moved, what is in the way (root)
 upkeep     the sweep's horizon, producers that fell silent
 
 Each is deterministic and frozen; its encoding is its tag and its fields in order. Fields are only ever appended.
 """
 
 from runnel.metadata.updates.commit import CommitObject
+from runnel.metadata.updates.extents import ReplaceExtents
 from runnel.metadata.updates.groups import CommitOffsets, DeleteGroups, DeleteOffsets, EnterGeneration
 from runnel.metadata.updates.nodes import DrawNumbers, Found, RegisterNode, RemoveNode, RenewLease, SetSettings
 from runnel.metadata.updates.streams import CreateStreams, DeleteStreams, OpenStream, TruncateStreams
+from runnel.metadata.updates.tables import (
+    BeginCommit,
+    ForgetTable,
+    MarkCommit,
+    NoteTable,
+    OpenTable,
+    RenewPlanning,
+    TakePlanning,
+)
 from runnel.metadata.updates.topics import AddPartitions, AlterTopic, CreateTopic, DeleteTopic, ForgetTopic
 from runnel.metadata.updates.upkeep import EnterHorizon, ExpireProducers
 
 AnyUpdate = (
     AddPartitions
     | AlterTopic
+    | BeginCommit
     | CommitObject
     | CommitOffsets
     | CreateStreams
@@ -32,13 +45,20 @@ AnyUpdate = (
     | EnterGeneration
     | EnterHorizon
     | ExpireProducers
+    | ForgetTable
     | ForgetTopic
     | Found
+    | MarkCommit
+    | NoteTable
     | OpenStream
+    | OpenTable
     | RegisterNode
     | RemoveNode
     | RenewLease
+    | RenewPlanning
+    | ReplaceExtents
     | SetSettings
+    | TakePlanning
     | TruncateStreams
 )
 
@@ -46,6 +66,7 @@ __all__ = [
     "AddPartitions",
     "AlterTopic",
     "AnyUpdate",
+    "BeginCommit",
     "CommitObject",
     "CommitOffsets",
     "CreateStreams",
@@ -58,12 +79,19 @@ __all__ = [
     "EnterGeneration",
     "EnterHorizon",
     "ExpireProducers",
+    "ForgetTable",
     "ForgetTopic",
     "Found",
+    "MarkCommit",
+    "NoteTable",
     "OpenStream",
+    "OpenTable",
     "RegisterNode",
     "RemoveNode",
     "RenewLease",
+    "RenewPlanning",
+    "ReplaceExtents",
     "SetSettings",
+    "TakePlanning",
     "TruncateStreams",
 ]
