@@ -154,25 +154,25 @@ static int read_repeated(Node *node, const uint8_t *at, const uint8_t *end, int 
     while (at < end) {
         if ((bad = read_tag(&at, end, &number, &type)))
             return bad;
-        const uint8_t *span = at;
+        const uint8_t *span = at, *body;
         if ((bad = skip_field(&at, end, type)))
             return bad;
         if (number != node->arg)
             continue;
         uint64_t length;
         if (node->kind == MAP) {
-            if (type != LEN || (bad = read_span(&span, end, &span, &length)))
+            if (type != LEN || (bad = read_span(&span, end, &body, &length)))
                 return type != LEN ? BAD_TYPE : bad;
-            if ((bad = read_entry(node, span, span + length, depth + 1)))
+            if ((bad = read_entry(node, body, body + length, depth + 1)))
                 return bad;
         } else if (type == wire_type(node->kids[0])) {
             if ((bad = read_value(node->kids[0], &span, end, depth)))
                 return bad;
         } else if (type == LEN) { /* packed */
-            if ((bad = read_span(&span, end, &span, &length)))
+            if ((bad = read_span(&span, end, &body, &length)))
                 return bad;
-            for (const uint8_t *stop = span + length; span < stop;)
-                if ((bad = read_value(node->kids[0], &span, stop, depth)))
+            for (const uint8_t *stop = body + length; body < stop;)
+                if ((bad = read_value(node->kids[0], &body, stop, depth)))
                     return bad;
         } else {
             return BAD_TYPE;
