@@ -30,7 +30,18 @@ def cpu_seconds(process: int) -> float:
 
 def node(folder: str, idle: float) -> dict[str, float]:
     begun = time.perf_counter()
-    words = [*RUNNEL, "serve", "--data-dir", folder, "--http", "127.0.0.1:0", "--log-level", "error"]
+    words = [
+        *RUNNEL,
+        "serve",
+        "--data-dir",
+        folder,
+        "--http",
+        "127.0.0.1:0",
+        "--kafka",
+        "127.0.0.1:0",
+        "--log-level",
+        "error",
+    ]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     ready = time.perf_counter() - begun

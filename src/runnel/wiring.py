@@ -17,6 +17,8 @@ from urllib.parse import quote
 from runnel.api.routes import Routes
 from runnel.api.server import HttpServer
 from runnel.api.vitals import add_vitals
+from runnel.broker.broker import Broker
+from runnel.broker.server import KafkaServer
 from runnel.engine import Engine, EngineLimits
 from runnel.engine.membership import Presence
 from runnel.engine.upkeep import UpkeepLimits
@@ -27,7 +29,7 @@ from runnel.ingest.window import WindowBounds
 from runnel.metadata.follower import FollowerLimits
 from runnel.metadata.ledger.open import open_ledger as ledger_at
 from runnel.metadata.ledger.seam import Ledger
-from runnel.node import Announce, Ending, Node
+from runnel.node import Announce, Door, Ending, Node
 from runnel.settings import Address, Loaded, Settings
 from runnel.world.chance import Chance
 from runnel.world.clock import SystemClock
@@ -90,11 +92,14 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     health.vital("shards", engine.trouble)
     routes = Routes()
     add_vitals(routes, health, world.metrics)
-    door = HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http)
+    doors: list[Door] = [
+        KafkaDoor(Broker.of(engine, settings), settings),
+        HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http),
+    ]
     return Node(
         world=world,
         health=health,
-        doors=[door],
+        doors=doors,
         ending=ending,
         drain_ms_max=settings.drain_ms_max,
         arrive=membership.tell,
@@ -132,6 +137,36 @@ async def open_ledger(settings: Settings, world: World, objects: ObjectStore) ->
     url = settings.ledger or f"sqlite://{quote(str((Path(settings.data_dir) / 'ledger.sqlite').absolute()))}"
     with missed_by_name():
         return await ledger_at(url, objects=objects, clock=world.clock, chance=world.chance, tasks=world.tasks)
+
+
+class KafkaDoor:
+    """The Kafka server at its address, and the address that clients are told."""
+
+    name = "kafka"
+
+    def __init__(self, broker: Broker, settings: Settings) -> None:
+        self._broker = broker
+        self._server = KafkaServer(broker)
+        self._settings = settings
+        self._address = Address.parse(settings.kafka)
+
+    async def open(self) -> str:
+        try:
+            host, port = await self._server.start(self._address.host, self._address.port)
+        except OSError as error:
+            raise Refused(_cannot_listen("kafka", self._address, error)) from None
+        told = self._advertised(host, port)
+        self._broker.routing.announce(told.host, told.port, self._settings.zone)
+        return str(told)
+
+    def _advertised(self, host: str, port: int) -> Address:
+        if self._settings.kafka_advertised:
+            told = Address.parse(self._settings.kafka_advertised)
+            return Address(told.host, told.port or port)
+        return Address(socket.gethostname() if host in {"0.0.0.0", "::"} else host, port)  # noqa: S104  not a bind
+
+    async def drain(self, seconds: float) -> None:
+        await self._server.drain(seconds)
 
 
 class HttpDoor:

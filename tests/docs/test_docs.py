@@ -110,7 +110,7 @@ def test_the_commands_of_the_readme_do_what_they_should(tmp_path):
     environment |= {"CI": "true", "NO_SYSTEM_PACKAGES": "1"}
     found = commands(HERE / "README.md")
     assert found[0] == "make run"
-    words = [sys.executable, "-m", "runnel", "serve", "--http", "127.0.0.1:0", "--json"]
+    words = [sys.executable, "-m", "runnel", "serve", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--json"]
     node = subprocess.Popen(
         words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

@@ -13,7 +13,8 @@ PATIENCE = 30
 
 
 def clean_environment(**more):
-    return {name: value for name, value in os.environ.items() if not name.startswith("RUNNEL_")} | more
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RUNNEL_")}
+    return clean | {"RUNNEL_KAFKA": "127.0.0.1:0"} | more
 
 
 @dataclass

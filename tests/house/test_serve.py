@@ -45,7 +45,7 @@ def test_a_node_says_when_it_is_ready_answers_and_leaves_in_order(start, tmp_pat
 
 def test_the_ready_line_for_people_names_the_doors(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "runnel", "serve", "--http", "127.0.0.1:0"],
+        [sys.executable, "-m", "runnel", "serve", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -56,7 +56,8 @@ def test_the_ready_line_for_people_names_the_doors(tmp_path):
     assert process.wait(timeout=30) == 0
     assert process.stdout.read() == ""
     process.stdout.close()
-    assert line.startswith(f"runnel {__version__} is ready: http http://127.0.0.1:")
+    assert line.startswith(f"runnel {__version__} is ready: kafka 127.0.0.1:")
+    assert "  http http://127.0.0.1:" in line
     assert f"data {tmp_path}/runnel-data" in line
 
 

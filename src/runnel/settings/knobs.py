@@ -61,6 +61,21 @@ class Settings:
             presets={"small": "0.0.0.0:8080", "large": "0.0.0.0:8080", "simulated": "127.0.0.1:0"},
         ),
     ] = "127.0.0.1:8080"
+    kafka: Annotated[
+        str,
+        Knob(
+            "Where Kafka clients are served.",
+            unit="address",
+            presets={"small": "0.0.0.0:9092", "large": "0.0.0.0:9092", "simulated": "127.0.0.1:0"},
+        ),
+    ] = "127.0.0.1:9092"
+    kafka_advertised: Annotated[
+        str,
+        Knob(
+            "HOST:PORT under which Kafka clients are told to find this node. When left empty, where it listens, "
+            "or this machine's name if that is every interface; port 0 stands for the port that it listens at.",
+        ),
+    ] = ""
     zone: Annotated[str, Knob("The availability zone of this node; clients of the same zone are sent here first.")] = ""
     node_id: Annotated[
         int,
@@ -83,6 +98,43 @@ class Settings:
         int,
         Knob("How long a node that was asked to stop lets open requests finish.", unit="ms", low=0, high=600_000),
     ] = 10_000
+
+    # Kafka clients
+
+    auto_create_topics: Annotated[
+        bool, Knob("Whether a topic is made when a client asks for one that is not there, as Kafka does.")
+    ] = True
+    topic_partitions: Annotated[
+        int, Knob("How many partitions a topic has whose maker did not say.", low=1, high=100_000)
+    ] = 1
+    kafka_connections_max: Annotated[
+        int, Knob("Connections of Kafka clients; one more is closed at once.", low=1, high=1_000_000)
+    ] = 20_000
+    kafka_request_bytes_max: Annotated[
+        int,
+        Knob(
+            "The largest request; one that says it is larger closes its connection.",
+            unit="bytes",
+            low=4096,
+            high=2**31 - 1,
+        ),
+    ] = 100 * MiB
+    kafka_receive_bytes_max: Annotated[
+        int,
+        Knob(
+            "Memory for Kafka requests that have arrived in part; beyond it, others are not read on.",
+            unit="bytes",
+            low=MiB,
+            presets={"large": 1024 * MiB},
+        ),
+    ] = 256 * MiB
+    kafka_fetch_bytes_max: Annotated[
+        int,
+        Knob("The largest answer to one Fetch, whatever the client allows.", unit="bytes", low=4096, high=2**30),
+    ] = 16 * MiB
+    kafka_idle_ms_max: Annotated[
+        int, Knob("A Kafka connection that is silent for so long is closed.", unit="ms", low=1000)
+    ] = 600_000
 
     # Appends
 

@@ -1,0 +1,52 @@
+"""What every handler is given: the engine, the settings, and what the handlers share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from runnel.broker.alarms import Alarms
+from runnel.broker.catalog import Catalog
+from runnel.broker.limits import Limits
+from runnel.broker.routing import Routing
+from runnel.broker.versions import Versions
+from runnel.engine import Engine
+from runnel.settings import Settings
+from runnel.world.world import World
+
+
+@dataclass(slots=True, kw_only=True)
+class Broker:
+    """One node's Kafka side. Handlers keep a reference to it; state of their own they keep in objects of their own."""
+
+    engine: Engine
+    world: World
+    settings: Settings
+    limits: Limits
+    catalog: Catalog
+    routing: Routing
+    alarms: Alarms = field(default_factory=Alarms)
+    versions: Versions = field(default_factory=dict)
+    """What is offered: first and last version by API key."""
+    when_draining: list[Callable[[], None]] = field(default_factory=list)
+    """Called when the server goes down: whoever keeps clients waiting answers them now."""
+
+    @classmethod
+    def of(cls, engine: Engine, settings: Settings, limits: Limits | None = None) -> "Broker":
+        """The broker of an engine that is open."""
+        return cls(
+            engine=engine,
+            world=engine.world,
+            settings=settings,
+            limits=limits or limits_of(settings),
+            catalog=Catalog(engine, settings),
+            routing=Routing(engine),
+        )
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(
+        connections_max=settings.kafka_connections_max,
+        request_bytes_max=settings.kafka_request_bytes_max,
+        receive_bytes_max=settings.kafka_receive_bytes_max,
+        fetch_bytes_max=settings.kafka_fetch_bytes_max,
+        idle_seconds=settings.kafka_idle_ms_max / 1000,
+    )

@@ -1,0 +1,84 @@
+"""From names to streams: the only place where Kafka handlers look up topics and partitions.
+
+What is looked up is what this node has applied. A topic that was made elsewhere a moment ago may be missing; whoever
+must know for certain calls `refresh` first. Streams of other doors will become visible as topics here.
+"""
+
+import re
+
+from runnel.codec.errors import ErrorCode
+from runnel.engine import Engine
+from runnel.errors import AlreadyThere, RunnelError
+from runnel.metadata.topic_settings import TopicRules
+from runnel.metadata.topics import Topic
+from runnel.model import ROOT, StreamId
+from runnel.settings import Settings
+from runnel.world.telemetry import get_log
+
+log = get_log("broker")
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Catalog:
+    """Topics as Kafka clients see them."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._creating: set[str] = set()
+
+    def topic(self, name: str) -> Topic | None:
+        return self._engine.root.topics.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        return self._engine.topics.by_id(topic_id)
+
+    def topics(self) -> list[Topic]:
+        return self._engine.topics.all()
+
+    def find(self, name: str | None, topic_id: bytes, *, by_id: bool) -> tuple[Topic | None, ErrorCode]:
+        """The topic that a request means, or with what to answer where there is none."""
+        if by_id:
+            return self.by_id(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+        return self.topic(name or ""), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def stream(self, topic: Topic, partition: int) -> StreamId | None:
+        streams = topic.streams
+        return StreamId(streams[partition]) if 0 <= partition < len(streams) else None
+
+    def rules(self, topic: Topic) -> TopicRules:
+        """What the data path must know of a topic's settings."""
+        return self._engine.topics.rules(topic)
+
+    def why_missing(self, name: str) -> ErrorCode:
+        """What to say of a name under which there is nothing."""
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    async def refresh(self) -> None:
+        """Return when every topic that was acknowledged anywhere before this call can be looked up here."""
+        await self._engine.catch_up(ROOT)
+
+    async def create_on_demand(self, name: str) -> Topic | ErrorCode:
+        """Make a topic because a client asked for its metadata."""
+        if not valid_name(name):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if name in self._creating:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        self._creating.add(name)
+        try:
+            topic = await self._engine.topics.create(name, self._settings.topic_partitions)
+            log.info("topic_made_on_demand", topic=name, partitions=len(topic.streams))
+        except AlreadyThere:
+            return self.topic(name) or ErrorCode.LEADER_NOT_AVAILABLE
+        except RunnelError as error:
+            log.warning("topic_not_made", topic=name, error=str(error))
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        finally:
+            self._creating.discard(name)
+        return topic
+
+
+def valid_name(name: str) -> bool:
+    """Kafka's rule for topic names."""
+    return bool(_NAME.fullmatch(name)) and name not in {".", ".."}
