@@ -16,6 +16,9 @@ from runnel.codec.messages.produce import PartitionProduceResponse, ProduceRespo
 from runnel.errors import AlreadyThere, Corrupt, Fenced, NotThere, Refused, RunnelError, Unavailable, Uncertain
 from runnel.read.reader import OffsetOutOfRange
 
+NO_TRANSACTIONS = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+"""While transactions are not served: what clients take as final, so that they fail at once and say so."""
+
 _CODES: tuple[tuple[type[RunnelError], ErrorCode], ...] = (
     (OffsetOutOfRange, ErrorCode.OFFSET_OUT_OF_RANGE),
     (NotThere, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

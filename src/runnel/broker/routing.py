@@ -8,6 +8,7 @@ few shards. When a broker dies, its shards move as soon as its lease is seen to 
 import re
 from typing import NamedTuple
 
+from runnel.codec.errors import ErrorCode
 from runnel.engine import Engine
 from runnel.engine.rendezvous import owner_of
 from runnel.metadata.nodes import Node
@@ -27,6 +28,13 @@ class Endpoint(NamedTuple):
     host: str
     port: int
     zone: str
+
+
+def epoch_error(claimed: int) -> ErrorCode | None:
+    """What to answer a client that believes in another leader epoch than the only one; -1 believes in none."""
+    if claimed in (-1, LEADER_EPOCH):
+        return None
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if claimed > LEADER_EPOCH else ErrorCode.FENCED_LEADER_EPOCH
 
 
 def zone_in(client_id: str) -> str:

@@ -236,7 +236,8 @@ class _Flush:
             ticket: Ticket = batch.tag[0]
             ticket.uncopied -= 1
             if not ticket.uncopied and ticket.copied is not None:
-                ticket.copied()
+                copied, ticket.copied = ticket.copied, None  # once, even if the batches are written again
+                copied()
         return self._body
 
     def give_back(self, pool: BlockPool) -> None:

@@ -115,6 +115,11 @@ class Reader:
             if follower.stopped is None:
                 await follower.catch_up()
 
+    def start_of(self, stream_id: StreamId) -> int:
+        """The first readable offset as far as it is applied here; -1 where nothing is known of the stream."""
+        stream = self._follower_of(stream_id).state.streams.get(stream_id)
+        return -1 if stream is None else stream.start
+
     def _plan(self, ask: Ask) -> Plan | RunnelError:
         """What to fetch for one ask; parts behind it begin to be read ahead."""
         follower = self._follower_of(ask.stream)

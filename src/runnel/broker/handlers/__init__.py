@@ -1,7 +1,10 @@
 """Handlers, one file per family of APIs. `runnel.broker` says how to add one.
 
 api_versions   what is offered here
+fetch          records from offsets on
+list_offsets   beginnings, ends, and the first record at a time
 metadata       brokers, topics and whom to ask for their partitions
+produce        sealed batches in, offsets out
 producer_ids   numbers for idempotent producers
 """
 
@@ -10,9 +13,16 @@ from types import ModuleType
 
 from runnel.broker.broker import Broker
 from runnel.broker.call import Handler
-from runnel.broker.handlers import api_versions, metadata, producer_ids
+from runnel.broker.handlers import api_versions, fetch, list_offsets, metadata, produce, producer_ids
 
-FAMILIES: tuple[ModuleType, ...] = (api_versions, metadata, producer_ids)
+FAMILIES: tuple[ModuleType, ...] = (
+    api_versions,
+    fetch,
+    list_offsets,
+    metadata,
+    produce,
+    producer_ids,
+)
 
 
 def all_handlers(broker: Broker) -> Mapping[int, Handler]:

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 
 from runnel.broker.broker import Broker
 from runnel.broker.call import Call, Handler
-from runnel.broker.problems import code_of
+from runnel.broker.problems import NO_TRANSACTIONS, code_of
 from runnel.codec.errors import ErrorCode
 from runnel.codec.messages.init_producer_id import InitProducerIdResponse
 from runnel.errors import RunnelError
-
-NO_TRANSACTIONS = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def handlers(broker: Broker) -> Mapping[int, Handler]:
