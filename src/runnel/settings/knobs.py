@@ -136,6 +136,17 @@ class Settings:
         int, Knob("A Kafka connection that is silent for so long is closed.", unit="ms", low=1000)
     ] = 600_000
 
+    # Schemas
+
+    registry: Annotated[
+        str,
+        Knob(
+            "An outside schema registry that speaks Confluent's REST API, http://[NAME:SECRET@]HOST:PORT, several with "
+            "commas between them. When left empty, the cluster keeps schemas itself, at the address of its HTTP door.",
+            unit="url",
+        ),
+    ] = ""
+
     # Appends
 
     object_bytes_max: Annotated[
