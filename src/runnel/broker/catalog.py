@@ -17,7 +17,8 @@ from runnel.world.telemetry import get_log
 
 log = get_log("broker")
 
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+NAME_LENGTH_MAX = 249
+_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{NAME_LENGTH_MAX}}}")
 
 
 class Catalog:
@@ -82,3 +83,16 @@ class Catalog:
 def valid_name(name: str) -> bool:
     """Kafka's rule for topic names."""
     return bool(_NAME.fullmatch(name)) and name not in {".", ".."}
+
+
+def why_not_a_name(name: str) -> str | None:
+    """What is wrong with a topic name; None if nothing is."""
+    if valid_name(name):
+        return None
+    if not name:
+        return "a topic needs a name: this one is empty"
+    if name in {".", ".."}:
+        return f"a topic cannot be called '{name}'"
+    if len(name) > NAME_LENGTH_MAX:
+        return f"the name of a topic has at most {NAME_LENGTH_MAX} characters, not {len(name)}"
+    return f"'{name}' is no name for a topic: only the letters a to z and A to Z, digits, '.', '_' and '-' are"

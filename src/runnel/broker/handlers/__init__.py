@@ -1,11 +1,18 @@
 """Handlers, one file per family of APIs. `runnel.broker` says how to add one.
 
 api_versions   what is offered here
+cluster        the cluster as a whole: brokers, quorum, partitions by the page
+configs        settings of topics and brokers
 fetch          records from offsets on
+leaderless     harmless answers for what means nothing without leaders
 list_offsets   beginnings, ends, and the first record at a time
 metadata       brokers, topics and whom to ask for their partitions
 produce        sealed batches in, offsets out
 producer_ids   numbers for idempotent producers
+quotas         there are none
+security       there are no logins and no access rules yet
+telemetry      metrics that clients would send of themselves
+topics         making, growing and removing topics
 """
 
 from collections.abc import Mapping
@@ -13,15 +20,36 @@ from types import ModuleType
 
 from runnel.broker.broker import Broker
 from runnel.broker.call import Handler
-from runnel.broker.handlers import api_versions, fetch, list_offsets, metadata, produce, producer_ids
-
-FAMILIES: tuple[ModuleType, ...] = (
+from runnel.broker.handlers import (
     api_versions,
+    cluster,
+    configs,
     fetch,
+    leaderless,
     list_offsets,
     metadata,
     produce,
     producer_ids,
+    quotas,
+    security,
+    telemetry,
+    topics,
+)
+
+FAMILIES: tuple[ModuleType, ...] = (
+    api_versions,
+    cluster,
+    configs,
+    fetch,
+    leaderless,
+    list_offsets,
+    metadata,
+    produce,
+    producer_ids,
+    quotas,
+    security,
+    telemetry,
+    topics,
 )
 
 

@@ -7,6 +7,7 @@ records live in the object store. Two clients in two zones may be told different
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from runnel.broker import authorized
 from runnel.broker.broker import Broker
 from runnel.broker.call import Call, Handler
 from runnel.broker.routing import LEADER_EPOCH
@@ -29,10 +30,10 @@ def handlers(broker: Broker) -> Mapping[int, Handler]:
         request = call.request
         # Version 0 has no null: an empty list asks for everything.
         if request.topics is None or (call.version == 0 and not request.topics):
-            return _response(broker, [_told(broker, call, topic) for topic in catalog.topics()])
+            return _response(broker, call, [_told(broker, call, topic) for topic in catalog.topics()])
         found = [_find(broker, asked.name, asked.topic_id) for asked in request.topics]
         if all(found):
-            return _response(broker, [_told(broker, call, topic) for topic in found if topic is not None])
+            return _response(broker, call, [_told(broker, call, topic) for topic in found if topic is not None])
         return _look_closer(broker, call)
 
     return {3: metadata}
@@ -67,7 +68,7 @@ async def _look_closer(broker: Broker, call: Call) -> MetadataResponse:
             told.append(_told(broker, call, topic))
         else:
             told.append(MetadataResponseTopic(error_code=topic, name=asked.name, topic_id=asked.topic_id))
-    return _response(broker, told)
+    return _response(broker, call, told)
 
 
 def _told(broker: Broker, call: Call, topic: Topic) -> MetadataResponseTopic:
@@ -86,11 +87,19 @@ def _told(broker: Broker, call: Call, topic: Topic) -> MetadataResponseTopic:
                 isr_nodes=alone,
             )
         )
-    return MetadataResponseTopic(name=topic.name, topic_id=topic.id, partitions=partitions)
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        partitions=partitions,
+        topic_authorized_operations=authorized.TOPIC
+        if call.request.include_topic_authorized_operations
+        else authorized.NOT_ASKED,
+    )
 
 
-def _response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def _response(broker: Broker, call: Call, topics: list[MetadataResponseTopic]) -> MetadataResponse:
     routing = broker.routing
+    asked = call.request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node, host=host, port=port, rack=zone or None)
@@ -99,4 +108,5 @@ def _response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataRe
         cluster_id=broker.engine.cluster.id,
         controller_id=routing.controller(),
         topics=topics,
+        cluster_authorized_operations=authorized.CLUSTER if asked else authorized.NOT_ASKED,
     )
