@@ -1,4 +1,4 @@
-"""Makes the pages of docs/ that say what the code says: settings, command line, errors, metrics.
+"""Makes the pages of docs/ that say what the code says: settings, command line, errors, metrics, the Kafka surface.
 
 python tools/make_docs.py            write them
 python tools/make_docs.py --check    exit 1 and name those that are stale
@@ -16,6 +16,12 @@ from pathlib import Path
 
 from runnel import errors, wiring
 from runnel.api.problems import problem_of
+from runnel.broker.broker import Broker
+from runnel.broker.server import KafkaServer
+from runnel.broker.versions import PRODUCE, PRODUCE_REFUSED_UP_TO
+from runnel.codec.apis import APIS
+from runnel.engine import Engine
+from runnel.metadata.topic_settings import TOPIC_SETTINGS
 from runnel.settings import Settings, described
 from runnel.settings.knob import PRESETS
 from runnel.ui.cli.commands import COMMANDS
@@ -137,11 +143,58 @@ def metrics_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def kafka_page() -> str:
+    async def offered() -> dict[int, tuple[int, int]]:
+        async with Engine() as engine:
+            broker = Broker.of(engine, Settings())
+            KafkaServer(broker)
+            return dict(broker.versions)
+
+    versions = asyncio.run(offered())
+    lines = [
+        "# What Kafka clients find",
+        "",
+        "## APIs",
+        "",
+        'What ApiVersions offers. "Kafka" is Apache Kafka 4.2; an API or a version that is not offered closes the',
+        "connection when it is used all the same, as in Kafka.",
+        "",
+        "| key | API | here | Kafka |",
+        "|---|---|---|---|",
+    ]
+    for key, api in APIS.items():
+        here = _span(*versions[key]) if key in versions else "not yet"
+        if key == PRODUCE:
+            here += f" (0 to {PRODUCE_REFUSED_UP_TO} are listed and refused, as in Kafka)"
+        lines.append(f"| {key} | {api.name} | {here} | {_span(api.first, api.last)} |")
+    lines += [
+        "",
+        "## Topic settings",
+        "",
+        "Every name that Apache Kafka knows is taken, checked, kept and given back. What is not honoured says why in its",
+        "documentation, which DescribeConfigs and `runnel topic describe` tell.",
+        "",
+        "| setting | default | honoured | says |",
+        "|---|---|---|---|",
+    ]
+    for setting in TOPIC_SETTINGS.values():
+        default = f"`{setting.default}`" if setting.default else "empty"
+        lines.append(
+            f"| `{setting.name}` | {default} | {'yes' if setting.honoured else 'no'} | {setting.documentation} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _span(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "cli.md": cli_page,
     "errors.md": errors_page,
     "metrics.md": metrics_page,
+    "kafka.md": kafka_page,
 }
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from runnel import errors
+from runnel.codec.apis import APIS
+from runnel.metadata.topic_settings import TOPIC_SETTINGS
 from runnel.settings import Settings, described
 
 HERE = Path(__file__).parents[2]
@@ -64,6 +66,15 @@ def test_every_setting_and_every_kind_of_error_is_explained():
     for name, kind in vars(errors).items():
         if isinstance(kind, type) and kind is not errors.RunnelError:
             assert f"| `{name}`" in kinds
+
+
+def test_every_kafka_api_and_topic_setting_is_told_with_what_is_offered_of_it():
+    page = (HERE / "docs/kafka.md").read_text()
+    for key, api in APIS.items():
+        assert re.search(rf"^\| {key} \| {api.name} \| .* \| {api.first}\b", page, re.MULTILINE)
+    assert re.search(r"^\| 18 \| ApiVersions \| 0 to 4 \| 0 to 4 \|$", page, re.MULTILINE)
+    for name in TOPIC_SETTINGS:
+        assert f"| `{name}` |" in page
 
 
 def test_the_lock_fits_the_project_and_a_lock_that_does_not_is_noticed():
