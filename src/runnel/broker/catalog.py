@@ -52,6 +52,11 @@ class Catalog:
         """What the data path must know of a topic's settings."""
         return self._engine.topics.rules(topic)
 
+    def size(self, stream: StreamId) -> int:
+        """Bytes of records that a partition keeps."""
+        known = self._engine.shards.of_stream(stream).state.streams.get(stream)
+        return 0 if known is None else known.bytes_kept
+
     def why_missing(self, name: str) -> ErrorCode:
         """What to say of a name under which there is nothing."""
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -129,9 +129,12 @@ def read_batch(
         raise Refused(f"{len(body) - at} bytes follow the last of {head.records} records")
 
 
-def first_at_or_after(batch: memoryview, head: BatchHead, base_offset: int, wanted_ms: int) -> Record | None:
-    """The first record of a batch whose time is `wanted_ms` or later."""
-    return next((each for each in read_batch(batch, head, base_offset) if each.timestamp >= wanted_ms), None)
+def first_at_or_after(
+    batch: memoryview, head: BatchHead, base_offset: int, wanted_ms: int, wanted_offset: int = 0
+) -> Record | None:
+    """The first record of a batch, from an offset on, whose time is `wanted_ms` or later."""
+    records = read_batch(batch, head, base_offset)
+    return next((each for each in records if each.timestamp >= wanted_ms and each.offset >= wanted_offset), None)
 
 
 def _pack_record(

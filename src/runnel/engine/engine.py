@@ -372,12 +372,35 @@ class Engine:
 
     async def bounds(self, stream: StreamId) -> tuple[int, int]:
         """The first offset that can be read and the one that comes next, as of now."""
-        shard = shard_of(stream, self.cluster.shards)
-        await self.catch_up(shard)
-        known = self.shards.follower(shard).state.streams.get(stream)
-        if known is None:
-            raise NotThere(f"stream {stream} does not exist")
-        return known.start, known.end
+        (bounds,) = (await self.bounds_of([stream])).values()
+        if isinstance(bounds, RunnelError):
+            raise bounds
+        return bounds
+
+    async def bounds_of(self, streams: Iterable[StreamId]) -> dict[StreamId, tuple[int, int] | RunnelError]:
+        """The same for many streams, or why it cannot be told; each shard's tail is looked at once."""
+        by_shard: dict[ShardId, list[StreamId]] = {}
+        for stream in streams:
+            by_shard.setdefault(shard_of(stream, self.cluster.shards), []).append(stream)
+
+        async def look(shard: ShardId) -> RunnelError | None:
+            try:
+                await self.catch_up(shard)
+            except RunnelError as error:
+                return error
+            return None
+
+        found: dict[StreamId, tuple[int, int] | RunnelError] = {}
+        errors = await asyncio.gather(*map(look, by_shard))
+        for (shard, wanted), error in zip(by_shard.items(), errors, strict=True):
+            known = {} if error is not None else self.shards.follower(shard).state.streams
+            for stream in wanted:
+                here = known.get(stream)
+                if here is not None:
+                    found[stream] = here.start, here.end
+                else:
+                    found[stream] = error or NotThere(f"stream {stream} does not exist")
+        return found
 
     async def offset_at(self, stream: StreamId, stamp_ms: int) -> tuple[int, int] | None:
         """The (offset, timestamp) of the first record at or after a time; None when there is none."""

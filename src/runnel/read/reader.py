@@ -161,28 +161,39 @@ class Reader:
 
     # --- where things are in time
 
-    async def first_at(self, stream_id: StreamId, stamp_ms: int) -> tuple[int, int] | None:
+    async def first_at(self, stream_id: StreamId, stamp_ms: int, *, fresh: bool = True) -> tuple[int, int] | None:
         """The (offset, timestamp) of the first record at or after a time, in the order of offsets."""
         follower = self._follower_of(stream_id)
-        await follower.catch_up()
-        stream = self._stream(follower, stream_id)
-        for part in plan_time(follower.state, stream_id, stamp_ms):
-            (data,) = await self._fetcher.load([part])
-            if isinstance(data, RunnelError):
-                raise data
-            found = _first_in(part, memoryview(data), stamp_ms, stream.start)
+        if fresh:
+            await follower.catch_up()
+        for _ in range(REPLANS_MAX):
+            stream = self._stream(follower, stream_id)
+            for part in plan_time(follower.state, stream_id, stamp_ms):
+                (data,) = await self._fetcher.load([part])
+                if isinstance(data, NotThere):
+                    await follower.catch_up()  # swept since we looked
+                    break
+                if isinstance(data, RunnelError):
+                    raise data
+                found = _first_in(part, memoryview(data), stamp_ms, stream.start)
+                if found is not None:
+                    return found
+            else:
+                return None
+        raise Corrupt(f"stream {stream_id} refers to objects that are not in the store")
+
+    async def latest_stamp(self, stream_id: StreamId, *, fresh: bool = True) -> tuple[int, int] | None:
+        """The (offset, timestamp) of the first record with the largest timestamp."""
+        follower = self._follower_of(stream_id)
+        if fresh:
+            await follower.catch_up()
+        extents = self._stream(follower, stream_id).extents
+        # Where the start lies inside the first extent, the record that its largest time is of may be gone.
+        for stamp in sorted(set(extents.stamps), reverse=True) if extents is not None else ():
+            found = await self.first_at(stream_id, stamp, fresh=False)
             if found is not None:
                 return found
         return None
-
-    async def latest_stamp(self, stream_id: StreamId) -> tuple[int, int] | None:
-        """The (offset, timestamp) of the first record with the largest timestamp."""
-        follower = self._follower_of(stream_id)
-        await follower.catch_up()
-        extents = self._stream(follower, stream_id).extents
-        if extents is None:
-            return None
-        return await self.first_at(stream_id, max(extents.stamps))
 
     # --- waiting
 
@@ -252,9 +263,13 @@ def _first_in(part: Part, view: memoryview, stamp_ms: int, start: int) -> tuple[
     while (found := seek_time(view, first, stamp_ms, start=at)) is not None:
         at, first = found
         head = read_head(view, at)
-        record = first_at_or_after(view[at : at + head.size], head, first, stamp_ms)
-        if record is not None and record.offset >= start:
-            return record.offset, record.timestamp
+        if first + head.last_offset_delta >= start:
+            try:
+                record = first_at_or_after(view[at : at + head.size], head, first, stamp_ms, start)
+            except Refused:  # its producer sealed what is no records: the batch as a whole is all that can be told
+                return max(first, start), head.max_timestamp
+            if record is not None:
+                return record.offset, record.timestamp
         at += head.size
         first += head.last_offset_delta + 1
     return None

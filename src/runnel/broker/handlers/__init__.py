@@ -3,9 +3,12 @@
 api_versions   what is offered here
 cluster        the cluster as a whole: brokers, quorum, partitions by the page
 configs        settings of topics and brokers
+delete_records partitions that begin at a later offset
 fetch          records from offsets on
+leader_epochs  where the one epoch ends
 leaderless     harmless answers for what means nothing without leaders
 list_offsets   beginnings, ends, and the first record at a time
+log_dirs       where records lie, and how much each partition has
 metadata       brokers, topics and whom to ask for their partitions
 produce        sealed batches in, offsets out
 producer_ids   numbers for idempotent producers
@@ -24,9 +27,12 @@ from runnel.broker.handlers import (
     api_versions,
     cluster,
     configs,
+    delete_records,
     fetch,
+    leader_epochs,
     leaderless,
     list_offsets,
+    log_dirs,
     metadata,
     produce,
     producer_ids,
@@ -40,9 +46,12 @@ FAMILIES: tuple[ModuleType, ...] = (
     api_versions,
     cluster,
     configs,
+    delete_records,
     fetch,
+    leader_epochs,
     leaderless,
     list_offsets,
+    log_dirs,
     metadata,
     produce,
     producer_ids,
