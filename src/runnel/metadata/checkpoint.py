@@ -1,9 +1,10 @@
 """A checkpoint: a shard's whole state at one position, as one object.
 
-Little-endian: magic 8 b"RUNNELCP", version 2, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
+Little-endian: magic 8 b"RUNNELCP", version 3, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
 What there may be a million of (extents) is kept as packed columns, copied and not walked.
 
-Version 2 says of each object what kind it is, and holds tables. What a version 1 says is read as before it had them.
+Version 2 says of each object what kind it is, and holds tables. Version 3 says which streams are forks and who holds
+them. What an older version says is read as before it had them.
 
 Objects are named `checkpoints/{shard:05d}/{position:020d}-{unique:016x}`: the newest sorts last, and two nodes that
 write one at the same position do not meet.
@@ -27,7 +28,7 @@ from runnel.metadata.topics import Topic
 from runnel.model import ObjectName, Position, ShardId
 
 MAGIC = b"RUNNELCP"
-VERSION = 2
+VERSION = 3
 HEAD = Struct("<8sHxxI")
 STREAM = Struct("<qqqqqqIIxxxx")
 """id, start, end, size, epoch, floor of the extents, how many extents, closed."""

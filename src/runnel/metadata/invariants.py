@@ -32,8 +32,9 @@ def _streams(state: ShardState) -> Iterator[str]:
 
 def _extents(stream: Stream) -> Iterator[str]:
     extents = stream.extents
+    inherited = stream.traits.fork.offset if stream.traits is not None and stream.traits.fork is not None else 0
     if extents is None:
-        if stream.start != stream.end:
+        if max(stream.start, inherited) != stream.end:
             yield f"stream {stream.id} has records from {stream.start} to {stream.end} and no extents"
         return
     if not len(extents):
@@ -42,7 +43,7 @@ def _extents(stream: Stream) -> Iterator[str]:
     columns = (extents.totals, extents.stamps, extents.peaks, extents.slots, extents.places, extents.lengths)
     if any(len(column) != len(extents) for column in columns):
         yield f"stream {stream.id} has columns of unequal length"
-    if not extents.floor <= stream.start < extents.ends[0] and stream.start != stream.end:
+    if not extents.floor <= max(stream.start, inherited) < extents.ends[0] and stream.start != stream.end:
         yield f"stream {stream.id} begins at {stream.start}, its first extent covers {extents[0]}"
     if extents.ends[-1] != stream.end or extents.totals[-1] != stream.size:
         yield f"stream {stream.id} ends at {stream.end} with {stream.size} bytes, its extents elsewhere"

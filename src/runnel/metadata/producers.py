@@ -33,6 +33,7 @@ class Verdict(IntEnum):
     SEQUENCE_REGRESSED = 9
     MATCH_FAILED = 10
     OFFSET_UNEXPECTED = 11
+    NAME_TAKEN = 12
 
 
 class Producer:

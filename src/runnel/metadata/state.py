@@ -14,12 +14,14 @@ refused as stale: if it had been applied before, its id would be among those kep
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from runnel.errors import Fenced, Refused
 from runnel.metadata.entry import Entry
 from runnel.metadata.groups import Group
 from runnel.metadata.nodes import Node
 from runnel.metadata.objects import ObjectTable
-from runnel.metadata.stream import Stream
+from runnel.metadata.stream import Stream, Traits
 from runnel.metadata.tables import Planner, Table
 from runnel.metadata.topics import Topic
 
@@ -104,6 +106,17 @@ class ShardState:
         first = self.counters.get(counter, 0)
         self.counters[counter] = first + by
         return first
+
+    def open_stream(self, stream_id: int, traits: Traits, *, closed: bool) -> Stream:
+        """Enter a stream with a name of its own; a fork begins where it leaves its source."""
+        stream = self.streams[stream_id] = Stream(stream_id)
+        stream.traits = msgspec.structs.replace(traits, holds={})
+        stream.closed = closed
+        if traits.fork is not None:
+            stream.start = traits.fork.source_start
+            stream.end = traits.fork.offset
+        self.names[traits.name] = stream_id
+        return stream
 
     def drop_stream(self, stream: Stream) -> None:
         """Forget a stream with all it refers to."""

@@ -8,6 +8,31 @@ from runnel.metadata.extents import Extents
 from runnel.metadata.producers import Producer
 
 
+class Fork(msgspec.Struct, array_like=True, frozen=True):
+    """Where a stream inherits from: the records of another stream before an offset. New fields go last."""
+
+    source: int
+    offset: int
+    """The first offset that is the fork's own."""
+    token: bytes
+    """Names this fork at its source, so that a hold can be taken and given back more than once without harm."""
+    source_name: str = ""
+    asked_offset: str | None = None
+    """The place as it was asked for, for those who ask again."""
+    asked_sub: int = 0
+    source_start: int = 0
+
+
+class Hold(msgspec.Struct, array_like=True, frozen=True):
+    """A fork's claim on the records of its source. New fields go last."""
+
+    name: str
+    """The fork's."""
+    since_ms: int
+    upto: int = 0
+    """The records before this offset are wanted."""
+
+
 class Traits(msgspec.Struct, array_like=True):
     """What a stream with a name of its own (an HTTP stream) carries beyond a topic-partition. New fields go last."""
 
@@ -19,6 +44,26 @@ class Traits(msgspec.Struct, array_like=True):
     touched_ms: int = 0
     sequence: str | None = None
     """The last `Stream-Seq`: byte-wise increasing, one for the stream."""
+    fork: Fork | None = None
+    holds: dict[bytes, Hold] = {}
+    """The forks that read from this stream, by their tokens: while there are any, its records stay."""
+    leaving: bool = False
+    """Deleted or expired while forks hold it: nobody can use it, and its name is not free before they are gone."""
+
+    def deadline_ms(self) -> int | None:
+        """From when on the stream does not exist any more; None: never.
+
+        Reads and writes push the end of a life of so many seconds back. A read that comes soon after another is not
+        worth a ledger entry, so it may be left out for as long as `touch_slack_ms`, and the deadline counts that in.
+        """
+        if self.ttl_s is None:
+            return self.expires_ms
+        return max(self.born_ms, self.touched_ms) + self.ttl_s * 1000 + touch_slack_ms(self.ttl_s)
+
+
+def touch_slack_ms(ttl_s: int) -> int:
+    """By how much the last use of a stream may be out of date: a twentieth of its life, a minute at most."""
+    return min(ttl_s * 50, 60_000)
 
 
 class Stream:

@@ -5,6 +5,7 @@ streams    streams come, go, close and are truncated
 topics     topics and their settings (root)
 nodes      nodes, their leases, numbers drawn by them (root)
 extents    other objects hold the same offsets: Parquet in place of write-ahead objects
+lives      streams with names are used, expire, are removed, and are held by their forks
 groups     generations and committed offsets
 tables     who plans, what commits have moved, what is in the way (root)
 upkeep     the sweep's horizon, producers that fell silent
@@ -15,6 +16,7 @@ Each is deterministic and frozen; its encoding is its tag and its fields in orde
 from runnel.metadata.updates.commit import CommitObject
 from runnel.metadata.updates.extents import ReplaceExtents
 from runnel.metadata.updates.groups import CommitOffsets, DeleteGroups, DeleteOffsets, EnterGeneration
+from runnel.metadata.updates.lives import HoldSource, ReleaseSource, RemoveStream, TouchStream
 from runnel.metadata.updates.nodes import DrawNumbers, Found, RegisterNode, RemoveNode, RenewLease, SetSettings
 from runnel.metadata.updates.streams import CreateStreams, DeleteStreams, OpenStream, TruncateStreams
 from runnel.metadata.updates.tables import (
@@ -48,17 +50,21 @@ AnyUpdate = (
     | ForgetTable
     | ForgetTopic
     | Found
+    | HoldSource
     | MarkCommit
     | NoteTable
     | OpenStream
     | OpenTable
     | RegisterNode
+    | ReleaseSource
     | RemoveNode
+    | RemoveStream
     | RenewLease
     | RenewPlanning
     | ReplaceExtents
     | SetSettings
     | TakePlanning
+    | TouchStream
     | TruncateStreams
 )
 
@@ -82,16 +88,20 @@ __all__ = [
     "ForgetTable",
     "ForgetTopic",
     "Found",
+    "HoldSource",
     "MarkCommit",
     "NoteTable",
     "OpenStream",
     "OpenTable",
     "RegisterNode",
+    "ReleaseSource",
     "RemoveNode",
+    "RemoveStream",
     "RenewLease",
     "RenewPlanning",
     "ReplaceExtents",
     "SetSettings",
     "TakePlanning",
+    "TouchStream",
     "TruncateStreams",
 ]

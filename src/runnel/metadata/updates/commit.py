@@ -16,7 +16,7 @@ import msgspec
 from runnel.errors import Fenced
 from runnel.metadata.extents import Extents
 from runnel.metadata.producers import Producer, Verdict, judge_name, judge_number, last_sequence
-from runnel.metadata.stream import Stream
+from runnel.metadata.stream import Stream, Traits
 
 if TYPE_CHECKING:
     from runnel.metadata.state import ShardState
@@ -42,6 +42,8 @@ class Guard(msgspec.Struct, array_like=True, frozen=True):
     """`Stream-Seq`: must be greater, byte by byte, than the last one."""
     next_offset: int | None = None
     """The offset that the first record must get."""
+    open: Traits | None = None
+    """Make the stream first, with the id that the item names; refused if the name is taken."""
 
 
 class HorizonPassed(Fenced):
@@ -86,6 +88,11 @@ class CommitObject(msgspec.Struct, array_like=True, frozen=True, tag="object"):
         for row in ITEM.iter_unpack(self.items):
             stream_id, stamp, producer_id, epoch, sequence, place, length, records, flags = row
             stream = streams.get(stream_id)
+            if stream is None and flags & GUARDED:
+                stream = self._open(len(firsts), state, stream_id, notes)
+                if stream is None:
+                    firsts.append(-1)
+                    continue
             if stream is None:
                 notes[len(firsts)] = Note(Verdict.STREAM_UNKNOWN, {})
                 firsts.append(-1)
@@ -110,6 +117,8 @@ class CommitObject(msgspec.Struct, array_like=True, frozen=True, tag="object"):
                         continue
             first = stream.end
             firsts.append(first)
+            if stream.traits is not None and stream.traits.touched_ms < at_ms:
+                stream.traits.touched_ms = at_ms
             if not records:
                 touched.add(stream_id)  # a close without data
                 continue
@@ -132,6 +141,17 @@ class CommitObject(msgspec.Struct, array_like=True, frozen=True, tag="object"):
         elif not state.objects.references[slot]:
             state.objects.forget(slot)
         return CommitResult(firsts, notes)
+
+    def _open(self, index: int, state: "ShardState", stream_id: int, notes: dict[int, Note]) -> Stream | None:
+        """Make the stream that an item brings with it; a note says why not."""
+        traits = self.guards[index].open
+        if traits is None:
+            notes[index] = Note(Verdict.STREAM_UNKNOWN, {})
+        elif traits.name in state.names:
+            notes[index] = Note(Verdict.NAME_TAKEN, {})
+        else:
+            return state.open_stream(stream_id, traits, closed=False)
+        return None
 
     def _judge_slowly(
         self,

@@ -41,10 +41,7 @@ class OpenStream(msgspec.Struct, array_like=True, frozen=True, tag="open-stream"
     def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> int:
         stream_id = stream_born_in(ShardId(state.shard), state.streams_born, state.shards)
         state.streams_born += 1
-        stream = state.streams[stream_id] = Stream(stream_id)
-        stream.traits = msgspec.structs.replace(self.traits)
-        stream.closed = self.closed
-        state.names[self.traits.name] = stream_id
+        state.open_stream(stream_id, self.traits, closed=self.closed)
         return stream_id
 
 
