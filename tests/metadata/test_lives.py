@@ -1,9 +1,7 @@
 """Streams with names are used, expire, are removed, and are held by their forks."""
 
-import os
-from pathlib import Path
-
 import pytest
+from tests.metadata.golden import assert_kept
 from tests.metadata.shapes import GUARDED, SHARDS, Book, Guard, commit, item
 
 from runnel.errors import NotThere, Refused
@@ -15,7 +13,6 @@ from runnel.metadata.state import ShardState
 from runnel.metadata.stream import Fork, Traits
 from runnel.metadata.updates import HoldSource, OpenStream, ReleaseSource, RemoveStream, TouchStream
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
 BORN = (1 << 62) + 400
 
 
@@ -122,12 +119,8 @@ def test_these_updates_keep_their_bytes_forever():
     book = lives()
     state = ShardState(book.state.shard, SHARDS)
     for number, entry in enumerate(book.entries):
-        path = GOLDEN / f"lives-v1-{number}.bin"
-        if os.environ.get("RUNNEL_GOLDEN") == "keep" and not path.exists():
-            path.write_bytes(encode_entry(entry))
-        assert path.read_bytes() == encode_entry(entry)
-        assert decode_entry(path.read_bytes(), "golden") == entry
-        state.apply(decode_entry(path.read_bytes(), "golden"), number + 1)
+        assert_kept(f"lives-v1-{number}", entry)
+        state.apply(decode_entry(encode_entry(entry), "golden"), number + 1)
     assert broken(state) == []
     assert encode_checkpoint(state) == encode_checkpoint(book.state)
     restored = decode_checkpoint(encode_checkpoint(state), "checkpoint")

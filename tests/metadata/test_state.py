@@ -1,12 +1,11 @@
 """The state machine as a whole: entries apply once, replicas agree, checkpoints lose nothing."""
 
 import hashlib
-import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.metadata.golden import GOLDEN, assert_kept, keep
 from tests.metadata.shapes import GUARDED, NAMED, SHARDS, Book, Guard, commit, item
 
 from runnel.errors import AlreadyThere, Corrupt, Fenced, NotThere, Refused
@@ -41,8 +40,6 @@ from runnel.metadata.updates import (
     SetSettings,
     TruncateStreams,
 )
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
 
 
 def test_an_entry_is_applied_once_however_often_the_ledger_holds_it():
@@ -199,27 +196,10 @@ def everything() -> list[Book]:
     return [root, data]
 
 
-def _keep(path: Path, data: bytes) -> None:
-    """A new kind of entry is kept by running once with RUNNEL_GOLDEN=keep; what is kept is never written again."""
-    if os.environ.get("RUNNEL_GOLDEN") == "keep" and not path.exists():
-        path.write_bytes(data)
-
-
-def _spellings(stem: str, data: bytes) -> list[bytes]:
-    """All bytes that an entry was ever written as: a field appended to a struct inside it makes for one more."""
-    paths = sorted(GOLDEN.glob(f"{stem}.bin")) + sorted(GOLDEN.glob(f"{stem}.*.bin"))
-    if all(path.read_bytes() != data for path in paths):
-        _keep(GOLDEN / (f"{stem}.{len(paths) + 1}.bin" if paths else f"{stem}.bin"), data)
-    return [path.read_bytes() for path in sorted(GOLDEN.glob(f"{stem}*.bin")) if path.name[len(stem)] == "."]
-
-
 def test_every_update_keeps_its_bytes_forever():
     for book in everything():
         for number, entry in enumerate(book.entries):
-            kept = _spellings(f"entry-v1-shard{book.state.shard}-{number}", encode_entry(entry))
-            assert encode_entry(entry) in kept
-            for data in kept:
-                assert decode_entry(data, "golden") == entry
+            assert_kept(f"entry-v1-shard{book.state.shard}-{number}", entry)
 
 
 def test_golden_entries_and_checkpoints_still_lead_to_the_same_state():
@@ -230,7 +210,7 @@ def test_golden_entries_and_checkpoints_still_lead_to_the_same_state():
             data = (GOLDEN / f"entry-v1-shard{state.shard}-{number}.bin").read_bytes()
             state.apply(decode_entry(data, "golden"), number + 1)
         newest = GOLDEN / f"checkpoint-v{VERSION}-shard{state.shard}.bin"
-        _keep(newest, encode_checkpoint(state))
+        keep(newest, encode_checkpoint(state))
         assert encode_checkpoint(state) == newest.read_bytes()
         for version in range(1, VERSION + 1):
             path = GOLDEN / f"checkpoint-v{version}-shard{state.shard}.bin"

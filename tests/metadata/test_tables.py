@@ -1,12 +1,10 @@
 """The truth about tables: Parquet takes the place of write-ahead objects, commits follow each other, one plans."""
 
-import os
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.metadata.golden import assert_kept
 from tests.metadata.shapes import SHARDS, Book, commit, item
 
 from runnel.errors import Fenced, NotThere, Refused
@@ -35,7 +33,6 @@ from runnel.metadata.updates import (
 from runnel.metadata.updates.extents import RUN, Replacement
 from runnel.read.plan import plan_read, plan_time
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
 REPLACED, ALREADY, GONE, OTHER = Replacement
 
 
@@ -232,12 +229,8 @@ def test_updates_and_states_with_tables_keep_their_bytes_forever():
         assert broken(book.state) == []
         state = ShardState(book.state.shard, SHARDS)
         for number, entry in enumerate(book.entries):
-            path = GOLDEN / f"tables-v1-shard{state.shard}-{number}.bin"
-            if os.environ.get("RUNNEL_GOLDEN") == "keep" and not path.exists():
-                path.write_bytes(encode_entry(entry))
-            assert path.read_bytes() == encode_entry(entry)
-            assert decode_entry(path.read_bytes(), "golden") == entry
-            state.apply(decode_entry(path.read_bytes(), "golden"), number + 1)
+            assert_kept(f"tables-v1-shard{state.shard}-{number}", entry)
+            state.apply(decode_entry(encode_entry(entry), "golden"), number + 1)
         assert encode_checkpoint(state) == encode_checkpoint(book.state)
         restored = decode_checkpoint(encode_checkpoint(state), "checkpoint")
         assert restored.objects.kinds == state.objects.kinds

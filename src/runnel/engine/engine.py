@@ -32,6 +32,7 @@ from runnel.ingest.flush import Flusher, FlushLimits
 from runnel.ingest.gather import Ingest, IngestLimits
 from runnel.ingest.ticket import Answer, Ticket
 from runnel.ingest.window import Producer
+from runnel.metadata.buckets import placement_of
 from runnel.metadata.entry import Update
 from runnel.metadata.follower import Follower, FollowerLimits
 from runnel.metadata.ledger import Ledger
@@ -278,7 +279,10 @@ class Engine:
 
     async def open_stream(self, traits: Traits, *, closed: bool = False) -> StreamId:
         """Make a stream with a name of its own; `AlreadyThere` if it exists."""
-        return StreamId(await self.propose(self.shard_of_name(traits.name), OpenStream(traits, closed)))
+        return StreamId(await self.propose(self.shard_of_stream_name(traits.name), OpenStream(traits, closed)))
+
+    def shard_of_stream_name(self, name: str) -> ShardId:
+        return shard_of_name(placement_of(name), self.cluster.shards)
 
     def shard_of_name(self, name: str) -> ShardId:
         return shard_of_name(name, self.cluster.shards)

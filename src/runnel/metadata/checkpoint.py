@@ -1,10 +1,10 @@
 """A checkpoint: a shard's whole state at one position, as one object.
 
-Little-endian: magic 8 b"RUNNELCP", version 3, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
+Little-endian: magic 8 b"RUNNELCP", version 4, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
 What there may be a million of (extents) is kept as packed columns, copied and not walked.
 
 Version 2 says of each object what kind it is, and holds tables. Version 3 says which streams are forks and who holds
-them. What an older version says is read as before it had them.
+them. Version 4 holds buckets and what is published beside streams. What an older version says is read as before it had them.
 
 Objects are named `checkpoints/{shard:05d}/{position:020d}-{unique:016x}`: the newest sorts last, and two nodes that
 write one at the same position do not meet.
@@ -17,6 +17,7 @@ import msgspec
 from crc32c import crc32c
 
 from runnel.errors import Corrupt
+from runnel.metadata.buckets import Bucket
 from runnel.metadata.encoding import NewerVersion
 from runnel.metadata.extents import Extents
 from runnel.metadata.groups import Group
@@ -28,7 +29,7 @@ from runnel.metadata.topics import Topic
 from runnel.model import ObjectName, Position, ShardId
 
 MAGIC = b"RUNNELCP"
-VERSION = 3
+VERSION = 4
 HEAD = Struct("<8sHxxI")
 STREAM = Struct("<qqqqqqIIxxxx")
 """id, start, end, size, epoch, floor of the extents, how many extents, closed."""
@@ -59,6 +60,8 @@ class Saved(msgspec.Struct, array_like=True):
     object_kinds: bytes = b""
     tables: list[Table] = []
     planner: Planner | None = None
+    buckets: list[Bucket] = []
+    sealed: list[str] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -124,6 +127,8 @@ def encode_checkpoint(state: ShardState) -> bytes:
             object_kinds=bytes(state.objects.kinds),
             tables=list(state.tables.values()),
             planner=state.planner,
+            buckets=list(state.buckets.values()),
+            sealed=list(state.sealed),
         )
     )
     return HEAD.pack(MAGIC, VERSION, crc32c(body)) + body
@@ -174,6 +179,8 @@ def _restore(saved: Saved) -> ShardState:
     state.counters = saved.counters
     state.tables = {known.id: known for known in saved.tables}
     state.planner = saved.planner or Planner()
+    state.buckets = {bucket.name: bucket for bucket in saved.buckets}
+    state.sealed = dict.fromkeys(saved.sealed)
     return state
 
 

@@ -76,6 +76,8 @@ def _references(state: ShardState) -> Iterator[str]:
     for stream in state.streams.values():
         if stream.extents is not None:
             counted.update(stream.extents.slots)
+        if stream.traits is not None and stream.traits.snapshot is not None:
+            counted[state.objects.slot_of.get(stream.traits.snapshot.object, -1)] += 1
     table = state.objects
     for name, slot in table.slot_of.items():
         if table.names[slot] != name:

@@ -17,6 +17,8 @@ class FileKind(IntEnum):
     """Sealed batches: an extent's `place` and `length` are bytes of the object."""
     PARQUET = 1
     """Rows in columns: `place` is the first row group, `length` the bytes that the sealed batches had."""
+    BODY = 2
+    """Bytes that somebody published beside a stream; no extent refers to them."""
 
 
 class ObjectTable:

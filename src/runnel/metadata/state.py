@@ -11,12 +11,14 @@ proposer stood (`after`); the ids of the last `ENTRIES_REMEMBERED` positions are
 refused as stale: if it had been applied before, its id would be among those kept or its proposer has long seen it.
 """
 
+from array import array
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from runnel.errors import Fenced, Refused
+from runnel.metadata.buckets import Bucket, bucket_of
 from runnel.metadata.entry import Entry
 from runnel.metadata.groups import Group
 from runnel.metadata.nodes import Node
@@ -70,6 +72,9 @@ class ShardState:
         self.tables: dict[bytes, Table] = {}
         """By topic id, for a while longer than the topic."""
         self.planner = Planner()
+        self.buckets: dict[str, Bucket] = {}
+        self.sealed: dict[str, None] = {}
+        """Buckets that are deleted, or about to be: no stream is made in them here."""
 
     def apply(self, entry: Entry, position: int) -> Applied:
         """Let one entry change the truth. Entries come in order, each position once."""
@@ -118,9 +123,15 @@ class ShardState:
         self.names[traits.name] = stream_id
         return stream
 
+    def may_bear(self, name: str) -> bool:
+        """Whether a stream of this name can be made here: its bucket is not being deleted."""
+        return not self.sealed or bucket_of(name) not in self.sealed
+
     def drop_stream(self, stream: Stream) -> None:
         """Forget a stream with all it refers to."""
         del self.streams[stream.id]
+        if stream.traits is not None and stream.traits.snapshot is not None:
+            self.objects.release(array("I", [self.objects.slot_of[stream.traits.snapshot.object]]))
         if stream.traits is not None and self.names.get(stream.traits.name) == stream.id:
             del self.names[stream.traits.name]
         if stream.extents is not None:

@@ -1,6 +1,7 @@
 """One stream as its shard knows it: where it begins and ends, what lies where, who wrote last."""
 
 from array import array
+from copy import deepcopy
 
 import msgspec
 
@@ -33,6 +34,17 @@ class Hold(msgspec.Struct, array_like=True, frozen=True):
     """The records before this offset are wanted."""
 
 
+class Snapshot(msgspec.Struct, array_like=True, frozen=True):
+    """What an application has made of a stream's records before an offset. New fields go last."""
+
+    offset: int
+    object: str
+    """Holds the body, as it was sent."""
+    size: int
+    content_type: str
+    digest: str
+
+
 class Traits(msgspec.Struct, array_like=True):
     """What a stream with a name of its own (an HTTP stream) carries beyond a topic-partition. New fields go last."""
 
@@ -49,6 +61,9 @@ class Traits(msgspec.Struct, array_like=True):
     """The forks that read from this stream, by their tokens: while there are any, its records stay."""
     leaving: bool = False
     """Deleted or expired while forks hold it: nobody can use it, and its name is not free before they are gone."""
+    attributes: bytes = b""
+    """JSON of the application's own; empty is none."""
+    snapshot: Snapshot | None = None
 
     def deadline_ms(self) -> int | None:
         """From when on the stream does not exist any more; None: never.
@@ -82,6 +97,15 @@ class Stream:
         self.extents: Extents | None = None
         self.producers: dict[int | str, Producer] | None = None
         self.traits: Traits | None = None
+
+    def stand_in(self, writers: set[int | str]) -> "Stream":
+        """A copy of what judging an append of these writers looks at and changes; without an index."""
+        copy = Stream(self.id, self.start)
+        copy.end, copy.closed = self.end, self.closed
+        if self.producers is not None:
+            copy.producers = {key: deepcopy(known) for key, known in self.producers.items() if key in writers}
+        copy.traits = msgspec.structs.replace(self.traits) if self.traits is not None else None
+        return copy
 
     @property
     def bytes_kept(self) -> int:

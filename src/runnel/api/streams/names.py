@@ -7,8 +7,9 @@ name of the engine: bucket, a slash, the rest. `/v1/stream/...` keeps its stream
 import re
 
 from runnel.errors import Refused
+from runnel.metadata.buckets import HASHED_WHOLE
 
-PROTOCOL_BUCKET = "v1-stream"
+PROTOCOL_BUCKET = HASHED_WHOLE
 BUCKET = re.compile(r"[a-z0-9_-]{4,64}\Z")
 NAME_BYTES_MAX = 1_024
 RESERVED = {"streams"}

@@ -6,6 +6,8 @@ topics     topics and their settings (root)
 nodes      nodes, their leases, numbers drawn by them (root)
 extents    other objects hold the same offsets: Parquet in place of write-ahead objects
 lives      streams with names are used, expire, are removed, and are held by their forks
+buckets    namespaces of streams come and go, and what they may hold
+snapshots  what an application publishes beside a stream, and lets go in its favour
 groups     generations and committed offsets
 tables     who plans, what commits have moved, what is in the way (root)
 upkeep     the sweep's horizon, producers that fell silent
@@ -13,11 +15,20 @@ upkeep     the sweep's horizon, producers that fell silent
 Each is deterministic and frozen; its encoding is its tag and its fields in order. Fields are only ever appended.
 """
 
+from runnel.metadata.updates.buckets import (
+    ForgetBucket,
+    LeaveBucket,
+    LimitBucket,
+    MakeBucket,
+    SealBucket,
+    UnsealBucket,
+)
 from runnel.metadata.updates.commit import CommitObject
 from runnel.metadata.updates.extents import ReplaceExtents
 from runnel.metadata.updates.groups import CommitOffsets, DeleteGroups, DeleteOffsets, EnterGeneration
 from runnel.metadata.updates.lives import HoldSource, ReleaseSource, RemoveStream, TouchStream
 from runnel.metadata.updates.nodes import DrawNumbers, Found, RegisterNode, RemoveNode, RenewLease, SetSettings
+from runnel.metadata.updates.snapshots import PublishSnapshot, RetainStream, SetAttributes
 from runnel.metadata.updates.streams import CreateStreams, DeleteStreams, OpenStream, TruncateStreams
 from runnel.metadata.updates.tables import (
     BeginCommit,
@@ -47,14 +58,19 @@ AnyUpdate = (
     | EnterGeneration
     | EnterHorizon
     | ExpireProducers
+    | ForgetBucket
     | ForgetTable
     | ForgetTopic
     | Found
     | HoldSource
+    | LeaveBucket
+    | LimitBucket
+    | MakeBucket
     | MarkCommit
     | NoteTable
     | OpenStream
     | OpenTable
+    | PublishSnapshot
     | RegisterNode
     | ReleaseSource
     | RemoveNode
@@ -62,10 +78,14 @@ AnyUpdate = (
     | RenewLease
     | RenewPlanning
     | ReplaceExtents
+    | RetainStream
+    | SealBucket
+    | SetAttributes
     | SetSettings
     | TakePlanning
     | TouchStream
     | TruncateStreams
+    | UnsealBucket
 )
 
 __all__ = [
@@ -85,14 +105,19 @@ __all__ = [
     "EnterGeneration",
     "EnterHorizon",
     "ExpireProducers",
+    "ForgetBucket",
     "ForgetTable",
     "ForgetTopic",
     "Found",
     "HoldSource",
+    "LeaveBucket",
+    "LimitBucket",
+    "MakeBucket",
     "MarkCommit",
     "NoteTable",
     "OpenStream",
     "OpenTable",
+    "PublishSnapshot",
     "RegisterNode",
     "ReleaseSource",
     "RemoveNode",
@@ -100,8 +125,12 @@ __all__ = [
     "RenewLease",
     "RenewPlanning",
     "ReplaceExtents",
+    "RetainStream",
+    "SealBucket",
+    "SetAttributes",
     "SetSettings",
     "TakePlanning",
     "TouchStream",
     "TruncateStreams",
+    "UnsealBucket",
 ]

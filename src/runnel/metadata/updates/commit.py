@@ -46,6 +46,9 @@ class Guard(msgspec.Struct, array_like=True, frozen=True):
     """Make the stream first, with the id that the item names; refused if the name is taken."""
 
 
+REPETITIONS = frozenset({Verdict.DUPLICATE, Verdict.DUPLICATE_FORGOTTEN})
+
+
 class HorizonPassed(Fenced):
     """The object is older than a sweep allows; it may be gone. Write its records into a new object."""
 
@@ -72,12 +75,21 @@ class CommitObject(msgspec.Struct, array_like=True, frozen=True, tag="object"):
     items: bytes
     names: list[str] = []
     guards: dict[int, Guard] = {}
+    together: bool = False
+    """All items are appended or none: a transaction has an object of its own."""
 
     def check(self, state: "ShardState") -> None:
         if self.stamp < state.horizon:
             raise HorizonPassed(f"object {self.name} is stamped before the horizon {state.horizon} of a sweep")
 
     def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> CommitResult:
+        if self.together:
+            refusals = self._rehearse(state, at_ms)
+            if refusals:
+                return CommitResult([-1] * (len(self.items) // ITEM.size), refusals)
+        return self._append(state, at_ms, touched)
+
+    def _append(self, state: "ShardState", at_ms: int, touched: set[int]) -> CommitResult:
         streams = state.streams
         firsts: list[int] = []
         notes: dict[int, Note] = {}
@@ -142,6 +154,31 @@ class CommitObject(msgspec.Struct, array_like=True, frozen=True, tag="object"):
             state.objects.forget(slot)
         return CommitResult(firsts, notes)
 
+    def _rehearse(self, state: "ShardState", at_ms: int) -> dict[int, Note]:
+        """What would refuse any of the items, without changing a thing; repetitions are all right if all items are.
+
+        The items are judged as they will be, against copies of what judging looks at and changes.
+        """
+        rows = list(ITEM.iter_unpack(self.items))
+        writers: set[int | str] = {self.names[row[2]] if row[8] & NAMED else row[2] for row in rows}
+        copies: dict[int, Stream] = {}
+        notes: dict[int, Note] = {}
+        for index, (stream_id, _, producer_id, epoch, sequence, _, _, records, flags) in enumerate(rows):
+            known = state.streams.get(stream_id)
+            if known is None:
+                notes[index] = Note(Verdict.STREAM_UNKNOWN, {})
+                continue
+            stream = copies.get(stream_id)
+            if stream is None:
+                stream = copies[stream_id] = known.stand_in(writers)
+            note = self._judge_slowly(index, stream, producer_id, epoch, sequence, flags, records, at_ms)
+            if note is None:
+                stream.end += records
+            else:
+                notes[index] = note
+        repeated = [note for note in notes.values() if note.verdict in REPETITIONS]
+        return {} if len(repeated) == len(rows) else notes
+
     def _open(self, index: int, state: "ShardState", stream_id: int, notes: dict[int, Note]) -> Stream | None:
         """Make the stream that an item brings with it; a note says why not."""
         traits = self.guards[index].open
@@ -149,6 +186,8 @@ class CommitObject(msgspec.Struct, array_like=True, frozen=True, tag="object"):
             notes[index] = Note(Verdict.STREAM_UNKNOWN, {})
         elif traits.name in state.names:
             notes[index] = Note(Verdict.NAME_TAKEN, {})
+        elif not state.may_bear(traits.name):
+            notes[index] = Note(Verdict.STREAM_UNKNOWN, {})
         else:
             return state.open_stream(stream_id, traits, closed=False)
         return None

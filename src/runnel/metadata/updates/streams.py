@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from runnel.errors import AlreadyThere, Refused
+from runnel.errors import AlreadyThere, NotThere, Refused
+from runnel.metadata.buckets import bucket_of
 from runnel.metadata.stream import Stream, Traits
 from runnel.model import ShardId, StreamId, shard_of, stream_born_in
 
@@ -37,6 +38,8 @@ class OpenStream(msgspec.Struct, array_like=True, frozen=True, tag="open-stream"
     def check(self, state: "ShardState") -> None:
         if self.traits.name in state.names:
             raise AlreadyThere(f"stream '{self.traits.name}' exists")
+        if not state.may_bear(self.traits.name):
+            raise NotThere(f"bucket '{bucket_of(self.traits.name)}' does not exist")
 
     def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> int:
         stream_id = stream_born_in(ShardId(state.shard), state.streams_born, state.shards)
