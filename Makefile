@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := $(wildcard src/runnel/*/native/*)
 ARGS ?=
-SEEDS ?= 50
+SEEDS ?= 20
 
 .PHONY: help
 help: ## print this list
@@ -42,7 +42,7 @@ format: $(READY) ## mend what can be mended by itself: layout, imports
 	$(BIN)/ruff format
 
 .PHONY: sim
-sim: $(READY) ## the simulated cluster, SEEDS=50 different ones
+sim: $(READY) ## the simulated cluster, SEEDS=20 different ones
 	$(BIN)/runnel sim --seed 1..$(SEEDS) $(ARGS)
 
 .PHONY: contract

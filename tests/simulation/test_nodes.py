@@ -14,6 +14,7 @@ from runnel.world.simulation.faults import kill_at_step, scripted
 from runnel.world.simulation.harness import simulate
 from runnel.world.simulation.nodes import NodePlan
 from runnel.world.simulation.scenario import Checker, Fault, Registered, Scenario
+from runnel.world.telemetry import get_log
 
 
 def outcome_of(*nodes, seed=1, heard=None, **parts):
@@ -362,3 +363,14 @@ def test_a_remote_list_keeps_what_came_before_it_broke_off(seed):
     )
     assert seen[-1] == "broke off"
     assert seen[:-1] == [f"{number:02}" for number in range(len(seen) - 1)]
+
+
+def test_what_a_node_logs_is_noted_under_its_name():
+    async def node(world):
+        get_log("speaker").info("said", node=3, object="x")
+        get_log("speaker").debug("whispered")
+
+    heard = []
+    assert outcome_of(NodePlan(name="one", main=node, workload=True), heard=heard).passed
+    (note,) = [note for note in heard if "speaker" in note.event]
+    assert (note.node, note.event, note.facts) == ("one", "speaker.said", (("node", 3), ("object", "x")))

@@ -15,13 +15,11 @@ from runnel.world.simulation.scenario import scenario_named, scenarios
 
 CORPUS = Path(__file__).parent / "corpus" / "seeds.txt"
 SEEDS_TO_FIND_A_PLANTED_BUG = 200
+SEEDS_EACH = 3
+"""`make sim` runs twenty of each, `make soak` thousands."""
 
 assert all(__import__(house) for house in HOUSES)
 QUICK = [entry.name for entry in scenarios() if not entry.slow]
-
-
-def hash_of(name, seed):
-    return simulate(scenario_named(name), seed).trace_hash
 
 
 def in_a_process(*words, hash_seed="0"):
@@ -40,26 +38,18 @@ def in_a_process(*words, hash_seed="0"):
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_the_same_seed_gives_the_same_trace_twice(name):
-    assert hash_of(name, 7) == hash_of(name, 7)
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_different_seeds_give_different_traces(name):
-    assert len({hash_of(name, seed) for seed in range(1, 11)}) == 10
+def test_a_few_seeds_of_each_scenario_pass_differ_and_repeat_themselves(name):
+    outcomes = [simulate(scenario_named(name), seed) for seed in range(1, SEEDS_EACH + 1)]
+    for outcome in outcomes:
+        assert outcome.passed, f"{outcome.violation}; {outcome.replay}"
+    assert len({outcome.trace_hash for outcome in outcomes}) == SEEDS_EACH
+    assert simulate(scenario_named(name), SEEDS_EACH).trace_hash == outcomes[-1].trace_hash
 
 
 def test_the_same_seed_gives_the_same_trace_in_processes_with_different_hash_seeds():
-    runs = [in_a_process("--seed", "3..4", "--json", hash_seed=hash_seed) for hash_seed in ("1", "22", "random")]
-    assert len(runs[0].stdout.splitlines()) == 2 * len(QUICK)
+    runs = [in_a_process("--seed", "3", "--json", hash_seed=hash_seed) for hash_seed in ("1", "random")]
+    assert len(runs[0].stdout.splitlines()) == len(QUICK)
     assert len({run.stdout for run in runs}) == 1
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_ten_seeds_of_each_scenario_pass(name):
-    for seed in range(1, 11):
-        outcome = simulate(scenario_named(name), seed)
-        assert outcome.passed, f"{outcome.violation}; {outcome.replay}"
 
 
 def test_a_planted_bug_is_found_and_the_printed_command_replays_it():

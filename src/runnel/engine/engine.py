@@ -137,8 +137,8 @@ class Engine:
         await self._agree_on_the_cluster()
         if self._eager:
             await self.shards.follow(ShardId(number) for number in range(1, self.cluster.shards + 1))
-        pool = BlockPool(limits.free_blocks_bytes_max)
-        self.cache = ObjectCache(limits.cache_bytes_max, pool)
+        self.pool = BlockPool(limits.free_blocks_bytes_max)
+        self.cache = ObjectCache(limits.cache_bytes_max, self.pool)
         if self._presence is not None:
             self.membership = Membership(self._presence, self.shards.follower(ROOT), self.propose, world)
             await self.membership.join()
@@ -148,7 +148,7 @@ class Engine:
             self.shards.follower,
             shards=self.cluster.shards,
             cache=self.cache,
-            pool=pool,
+            pool=self.pool,
             world=world,
             limits=limits.flush,
             writer=self.membership.id if self.membership is not None else -1,
@@ -268,6 +268,18 @@ class Engine:
     def trouble(self) -> str | None:
         """Why this engine cannot do its work any more, for those who watch its health."""
         return next((str(follower.stopped) for follower in self.shards if follower.stopped is not None), None)
+
+    def occupancy(self) -> dict[str, tuple[int, int]]:
+        """Everything in memory that grows with use: how much of it there is, and the most that there may be."""
+        limits = self.limits
+        fetcher = self.reader.fetcher
+        return {
+            "bytes of appends under way": (self.ingest.inflight_bytes, self.ingest.inflight_bytes_bound),
+            "bytes of objects cached": (self.cache.size, limits.cache_bytes_max),
+            "bytes of free blocks": (self.pool.free_bytes, limits.free_blocks_bytes_max),
+            "bytes read ahead": (fetcher.ahead_bytes, limits.ahead_bytes_max),
+            "proposals without an answer": (self.proposer.unanswered, limits.proposer.waiting_max),
+        }
 
     def stream_of(self, topic: str, partition: int) -> StreamId:
         known = self.topics.get(topic)

@@ -187,17 +187,15 @@ class Flusher:
         if isinstance(result, HorizonPassed) and flush.rewrites < REWRITES_MAX:
             log.warning("object_behind_horizon", object=flush.name, shard=share.shard)
             again = flush.sealed_again(share, self._cache)
-            if again is None:
-                flush.answer_error(share.batches, Unavailable("the sweep was faster than the writer"))
-            else:
-                self.flush(again, lambda _: None, rewrites=flush.rewrites + 1)
+            if again is not None:
+                self.flush(again, lambda ok: flush.share_answered(ok=ok), rewrites=flush.rewrites + 1)
+                return
+            flush.answer_error(share.batches, Unavailable("the sweep was faster than the writer"))
         elif isinstance(result, CommitResult):
             flush.answer(share, result)
         else:
             flush.answer_error(share.batches, result)
-        flush.open_shares -= 1
-        if not flush.open_shares:
-            flush.finish(ok=isinstance(result, CommitResult))
+        flush.share_answered(ok=isinstance(result, CommitResult))
 
 
 class _Flush:
@@ -305,6 +303,11 @@ class _Flush:
         """Nothing of this object came before the ledger."""
         self.answer_error(range(len(self.batches)), error)
         self.finish(ok=False)
+
+    def share_answered(self, *, ok: bool) -> None:
+        self.open_shares -= 1
+        if not self.open_shares:
+            self.finish(ok=ok)
 
     def finish(self, *, ok: bool) -> None:
         self._finished(ok)

@@ -48,6 +48,11 @@ class Ingest:
         metrics.gauge("runnel_inflight_bytes", "Bytes taken in and not yet answered.", read=lambda: self.inflight_bytes)
 
     @property
+    def inflight_bytes_bound(self) -> int:
+        """More is never under way, but for a single request that is larger than this by itself."""
+        return 2 * self.limits.inflight_bytes_max
+
+    @property
     def has_room(self) -> bool:
         return self.inflight_bytes < self.limits.inflight_bytes_max
 
@@ -62,7 +67,7 @@ class Ingest:
         """Take in a request. The producer is whoever waits for the answer (see window.py)."""
         if self._closing:
             raise Unavailable("this node is closing")
-        if self.inflight_bytes >= 2 * self.limits.inflight_bytes_max:
+        if self.inflight_bytes and self.inflight_bytes + ticket.size > self.inflight_bytes_bound:
             raise Overloaded(f"{self.inflight_bytes} bytes of appends are under way")
         count = len(ticket.batches)
         assert count, "a ticket holds something"

@@ -32,7 +32,7 @@ Done = Callable[[Outcome], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposerLimits:
     waiting_max: int = 10_000
-    """Proposals that may wait; one more is refused as `Overloaded`."""
+    """Proposals that may wait for their answer; one more is refused as `Overloaded`."""
     append_bytes_max: int = 4 * 1024 * 1024
     append_entries_max: int = 256
     patience_s: float = 30.0
@@ -67,6 +67,7 @@ class Proposer:
         self._follower_of = follower_of
         self._world = world
         self._limits = limits or ProposerLimits()
+        self.unanswered = 0
         self._waiting: deque[Proposal] = deque()
         self._something = asyncio.Event()
         self._closing = False
@@ -94,8 +95,9 @@ class Proposer:
         """Hand in updates that make one entry; `done` is called once, in the turn in which the entry is applied."""
         if self._closing:
             raise Unavailable("this node is closing")
-        if len(self._waiting) >= self._limits.waiting_max:
-            raise Overloaded(f"{len(self._waiting)} proposals wait for the ledger")
+        if self.unanswered >= self._limits.waiting_max:
+            raise Overloaded(f"{self.unanswered} proposals wait for the ledger")
+        self.unanswered += 1
         deadline = self._world.clock.monotonic() + self._limits.patience_s
         self._waiting.append(Proposal(shard, updates, done, deadline))
         self._something.set()
@@ -210,6 +212,7 @@ class Proposer:
         if proposal.settled:
             return
         proposal.settled = True
+        self.unanswered -= 1
         if proposal.entry is not None:
             self._follower_of(proposal.shard).expect_no_more(proposal.entry.id)
         proposal.done(outcome)

@@ -27,8 +27,8 @@ class Fetcher:
         self._objects = objects
         self._world = world
         self._coming: dict[tuple[str, int], asyncio.Future[Loaded]] = {}
-        self._ahead_bytes_max = ahead_bytes_max
-        self._ahead_bytes = 0
+        self.ahead_bytes_max = ahead_bytes_max
+        self.ahead_bytes = 0
 
     async def load(self, parts: Sequence[Part]) -> list[Loaded]:
         """The bytes of parts, in order, or why a part cannot be had.
@@ -59,15 +59,15 @@ class Fetcher:
             key = (part.name, part.place)
             if key in self._coming or self.cache.holds(*key):
                 continue
-            if self._ahead_bytes + part.length > self._ahead_bytes_max:
+            if self.ahead_bytes + part.length > self.ahead_bytes_max:
                 break
-            self._ahead_bytes += part.length
+            self.ahead_bytes += part.length
             wanted.append(part)
         for part, future in zip(wanted, self._begin(wanted), strict=True):
             future.add_done_callback(partial(self._came_ahead, part.length))
 
     def _came_ahead(self, length: int, _: asyncio.Future[Loaded]) -> None:
-        self._ahead_bytes -= length
+        self.ahead_bytes -= length
 
     async def _bring(self, parts: list[Part]) -> list[Loaded]:
         futures = self._begin(parts)

@@ -68,7 +68,7 @@ class Reader:
     def __init__(
         self, fetcher: Fetcher, follower_of: Callable[[StreamId], Follower], *, ahead_bytes: int = 8 * 1024 * 1024
     ) -> None:
-        self._fetcher = fetcher
+        self.fetcher = fetcher
         self._follower_of = follower_of
         self._ahead_bytes = ahead_bytes
 
@@ -80,8 +80,8 @@ class Reader:
         for _ in range(REPLANS_MAX):
             plans = {index: self._plan(ask) for index, ask in enumerate(asks) if reads[index] is None}
             loading = [part for plan in plans.values() if isinstance(plan, Plan) for part in plan.parts]
-            loaded = iter(await self._fetcher.load(loading) if loading else ())
-            swept = set()
+            loaded = iter(await self.fetcher.load(loading) if loading else ())
+            swept: dict[Follower, None] = {}
             for index, plan in plans.items():
                 if isinstance(plan, RunnelError):
                     reads[index] = self._answer(asks[index], error=plan)
@@ -89,7 +89,7 @@ class Reader:
                 buffers = [next(loaded) for _ in plan.parts]
                 failed = next((each for each in buffers if isinstance(each, RunnelError)), None)
                 if isinstance(failed, NotThere):
-                    swept.add(self._follower_of(asks[index].stream))
+                    swept[self._follower_of(asks[index].stream)] = None
                 else:
                     reads[index] = self._answer(asks[index], plan.parts, buffers, failed)
             if not swept:
@@ -131,7 +131,7 @@ class Reader:
             return OffsetOutOfRange(ask.stream, ask.offset, stream.start, stream.end)
         plan = plan_read(follower.state, ask.stream, ask.offset, ask.bytes_max, self._ahead_bytes)
         if plan.ahead:
-            self._fetcher.read_ahead(plan.ahead)
+            self.fetcher.read_ahead(plan.ahead)
         return plan
 
     def _answer(
@@ -169,7 +169,7 @@ class Reader:
         for _ in range(REPLANS_MAX):
             stream = self._stream(follower, stream_id)
             for part in plan_time(follower.state, stream_id, stamp_ms):
-                (data,) = await self._fetcher.load([part])
+                (data,) = await self.fetcher.load([part])
                 if isinstance(data, NotThere):
                     await follower.catch_up()  # swept since we looked
                     break

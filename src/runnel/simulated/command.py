@@ -15,7 +15,14 @@ from runnel.world.simulation.harness import Outcome, simulate
 from runnel.world.simulation.scenario import Registered, scenario_named, scenarios
 from runnel.world.simulation.trace import Note
 
-HOUSES = ("runnel.simulated.objects", "runnel.simulated.messages", "runnel.simulated.idle", "runnel.simulated.planted")
+HOUSES = (
+    "runnel.simulated.objects",
+    "runnel.simulated.messages",
+    "runnel.simulated.idle",
+    "runnel.simulated.planted",
+    "runnel.simulated.engine",
+    "runnel.simulated.engine_planted",
+)
 """The modules whose import registers scenarios. A new one is added here."""
 
 LAST_NOTES_SHOWN = 25

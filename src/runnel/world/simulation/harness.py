@@ -9,7 +9,7 @@ a new fault in a scenario changes nobody else's luck.
 import asyncio
 import inspect
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +19,10 @@ from runnel.world.simulation.limits import SimulationStopped
 from runnel.world.simulation.loop import SimulatedLoop
 from runnel.world.simulation.network import Network
 from runnel.world.simulation.nodes import Node, NodePlan
-from runnel.world.simulation.process import in_the_world
+from runnel.world.simulation.process import current_process, in_the_world
 from runnel.world.simulation.scenario import Checker, Fault, Registered, Scenario
 from runnel.world.simulation.trace import Listener, Note, Trace
+from runnel.world.telemetry import divert
 
 WORLD = "world"
 """The name under which things outside the nodes are noted."""
@@ -263,7 +264,12 @@ def simulate(registered: Registered, seed: int, listeners: Sequence[Listener] = 
         await simulation.run()
         return simulation
 
-    with suppress(SimulationStopped):  # it is the run's violation by now
+    def log(_level: int, name: str, event: str, facts: Mapping[str, Any]) -> None:
+        process = current_process()
+        if simulation is not None and (process is None or process.alive):
+            simulation.trace.note(WORLD if process is None else process.host, f"{name}.{event}", **facts)
+
+    with divert(log, "info"), suppress(SimulationStopped):  # the latter is the run's violation by now
         loop.run(main())
     assert simulation is not None
     return Outcome(

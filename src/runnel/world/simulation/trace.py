@@ -50,7 +50,7 @@ class Trace:
         self._loop = loop
         self._hash = blake2b(digest_size=8)
 
-    def note(self, node: str, event: str, **facts: Any) -> None:
+    def note(self, node: str, event: str, /, **facts: Any) -> None:
         """Facts are values whose text is the same in every run: names and numbers, not addresses."""
         if self.closed:
             return  # what is said while the run is being cleared away was not part of it

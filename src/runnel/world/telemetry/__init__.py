@@ -8,7 +8,7 @@ All three are plain objects in memory. Nothing here waits, opens a port or start
 """
 
 from runnel.world.telemetry.health import Health
-from runnel.world.telemetry.log import Log, capture, configure, get_log
+from runnel.world.telemetry.log import Log, capture, configure, divert, get_log
 from runnel.world.telemetry.metrics import Metrics
 
-__all__ = ["Health", "Log", "Metrics", "capture", "configure", "get_log"]
+__all__ = ["Health", "Log", "Metrics", "capture", "configure", "divert", "get_log"]

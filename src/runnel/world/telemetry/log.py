@@ -178,9 +178,16 @@ def capture(least: str = "debug") -> Iterator[list[Event]]:
     def collect(level: int, name: str, event: str, facts: Mapping[str, Any]) -> None:
         events.append((words[level], name, event, dict(facts)))
 
-    before = _sink.least, _sink.write
-    _sink.least, _sink.write = LEVELS[least], collect
-    try:
+    with divert(collect, least):
         yield events
+
+
+@contextmanager
+def divert(write: Write, least: str = "debug") -> Iterator[None]:
+    """Let events go elsewhere for a while, as into the trace of a simulation."""
+    before = _sink.least, _sink.write
+    _sink.least, _sink.write = LEVELS[least], write
+    try:
+        yield
     finally:
         _sink.least, _sink.write = before
