@@ -323,6 +323,10 @@ class Engine:
         """Take in a request with batches that were checked; see ingest/ticket.py. The doors' way."""
         self.ingest.offer(ticket, producer)
 
+    def submit_together(self, ticket: Ticket) -> None:
+        """Take in a request whose batches, for streams of one shard, are appended all or none."""
+        self.ingest.offer_together(ticket)
+
     async def append(self, stream: StreamId, batches: bytes | bytearray | memoryview) -> Answer:
         """Append a run of sealed batches (one batch, mostly); durable when it returns. Refusals are raised."""
         await self.shards.follow([shard_of(stream, self.cluster.shards)])

@@ -95,12 +95,22 @@ class Flusher:
             "runnel_object_bytes_written_total", "Bytes of write-ahead objects."
         )
 
-    def flush(self, batches: Sequence[Sealed], finished: Callable[[bool], None], *, rewrites: int = 0) -> None:
-        """Write an object and commit it; `finished(ok)` is called once, when every batch has its answer."""
+    def flush(
+        self,
+        batches: Sequence[Sealed],
+        finished: Callable[[bool], None],
+        *,
+        rewrites: int = 0,
+        together: bool = False,
+    ) -> None:
+        """Write an object and commit it; `finished(ok)` is called once, when every batch has its answer.
+
+        With `together`, all batches are appended or none; they are of one shard then.
+        """
         before = self._last_handed_in
         handed_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last_handed_in = handed_in
-        flush = _Flush(batches, finished, rewrites)
+        flush = _Flush(batches, finished, rewrites, together=together)
         self._world.tasks.spawn(self._run(flush, before, handed_in), name="flush")
 
     async def _run(self, flush: "_Flush", before: asyncio.Future[None] | None, handed_in: asyncio.Future[None]) -> None:
@@ -166,9 +176,15 @@ class Flusher:
         flush.to_cache(self._cache)
         shares = _shares(flush, self._shards)
         flush.open_shares = len(shares)
+        assert len(shares) == 1 or not flush.together, "what happens together happens in one shard"
         for share in shares:
             update = CommitObject(
-                flush.name, flush.stamp, b"".join([ITEM.pack(*item) for item in share.items]), share.names, share.guards
+                flush.name,
+                flush.stamp,
+                b"".join([ITEM.pack(*item) for item in share.items]),
+                share.names,
+                share.guards,
+                flush.together,
             )
 
             def learned(outcome: Outcome, share: Share = share) -> None:
@@ -188,7 +204,12 @@ class Flusher:
             log.warning("object_behind_horizon", object=flush.name, shard=share.shard)
             again = flush.sealed_again(share, self._cache)
             if again is not None:
-                self.flush(again, lambda ok: flush.share_answered(ok=ok), rewrites=flush.rewrites + 1)
+                self.flush(
+                    again,
+                    lambda ok: flush.share_answered(ok=ok),
+                    rewrites=flush.rewrites + 1,
+                    together=flush.together,
+                )
                 return
             flush.answer_error(share.batches, Unavailable("the sweep was faster than the writer"))
         elif isinstance(result, CommitResult):
@@ -201,11 +222,16 @@ class Flusher:
 class _Flush:
     """One object on its way."""
 
-    __slots__ = ("_block", "_body", "_finished", "batches", "laid", "name", "open_shares", "rewrites", "stamp")
+    __slots__ = (
+        "_block", "_body", "_finished", "batches", "laid", "name", "open_shares", "rewrites", "stamp", "together",
+    )  # fmt: skip
 
-    def __init__(self, batches: Sequence[Sealed], finished: Callable[[bool], None], rewrites: int) -> None:
+    def __init__(
+        self, batches: Sequence[Sealed], finished: Callable[[bool], None], rewrites: int, *, together: bool
+    ) -> None:
         self.batches = batches
         self.rewrites = rewrites
+        self.together = together
         self.name = ""
         self.stamp = 0
         self.open_shares = 0

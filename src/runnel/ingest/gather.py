@@ -65,6 +65,26 @@ class Ingest:
 
     def offer(self, ticket: Ticket, producer: Producer | None) -> None:
         """Take in a request. The producer is whoever waits for the answer (see window.py)."""
+        self._take_in(ticket)
+        self._gathered += ticket.batches
+        reason = self._window.arrived(producer, ticket.size, self._world.clock.monotonic())
+        if reason is not None:
+            self._close_window(reason)
+        elif not self._deciding:
+            self._deciding = True
+            asyncio.get_running_loop().call_soon(self._decide)
+
+    def offer_together(self, ticket: Ticket) -> None:
+        """Take in a request whose batches, all of one shard, are appended together or not at all.
+
+        It gets an object of its own at once: others' batches between its own would have to be judged with it.
+        """
+        self._take_in(ticket)
+        self._under_way += 1
+        self._idle.clear()
+        self._flusher.flush(ticket.batches, lambda _: self._done(ticket.size), together=True)
+
+    def _take_in(self, ticket: Ticket) -> None:
         if self._closing:
             raise Unavailable("this node is closing")
         if self.inflight_bytes and self.inflight_bytes + ticket.size > self.inflight_bytes_bound:
@@ -73,15 +93,8 @@ class Ingest:
         assert count, "a ticket holds something"
         ticket.answers = [None] * count
         ticket.missing = ticket.uncopied = count
-        self._gathered += ticket.batches
         self.inflight_bytes += ticket.size
         self._bytes_in.add(ticket.size)
-        reason = self._window.arrived(producer, ticket.size, self._world.clock.monotonic())
-        if reason is not None:
-            self._close_window(reason)
-        elif not self._deciding:
-            self._deciding = True
-            asyncio.get_running_loop().call_soon(self._decide)
 
     def gone(self, producer: Producer) -> None:
         """A connection has ended."""
@@ -129,7 +142,10 @@ class Ingest:
 
     def _flushed(self, upload: Upload, *, ok: bool) -> None:
         self._window.flushed(upload, self._world.clock.monotonic(), failed=not ok)
-        self.inflight_bytes -= upload.size
+        self._done(upload.size)
+
+    def _done(self, size: int) -> None:
+        self.inflight_bytes -= size
         self._under_way -= 1
         if not self._under_way:
             self._idle.set()
