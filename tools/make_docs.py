@@ -62,6 +62,33 @@ def _code(value: object) -> str:
     return "empty" if value == "" else f"`{json.dumps(value)}`"
 
 
+def _subparsers_of(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001  as below
+    return [each for group in groups for each in group.choices.values()]
+
+
+def _options_of(parser: argparse.ArgumentParser) -> list[str]:
+    lines: list[str] = []
+    every_knob = sum(action.dest.startswith("knob_") for action in parser._actions) > 1  # noqa: SLF001  as below
+    for action in parser._actions:  # noqa: SLF001  argparse has no public list of its options
+        if action.dest == "help" or isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  as above
+            continue
+        name = (
+            ", ".join(f"`{word}`" for word in action.option_strings)
+            or f"`{action.metavar or ' | '.join(action.choices or [action.dest])}`"
+        )
+        if action.option_strings and action.metavar:
+            name += f" *{action.metavar}*"
+        elif action.option_strings and action.choices:
+            name += f" *{' | '.join(action.choices)}*"
+        if every_knob and action.dest.startswith("knob_"):
+            if not lines or "and every setting" not in lines[-1]:
+                lines.append("- and every setting, see [settings](settings.md)")
+            continue
+        lines.append(f"- {name}: {action.help}")
+    return lines
+
+
 def cli_page() -> str:
     lines = [
         "# The command line",
@@ -78,20 +105,9 @@ def cli_page() -> str:
         parser = parser_of(command, importlib.import_module(command.place))
         _, _, more = (parser.description or "").partition("\n")
         lines += [more.strip(), ""] if more.strip() else []
-        for action in parser._actions:  # noqa: SLF001  argparse has no public list of its options
-            name = (
-                ", ".join(f"`{word}`" for word in action.option_strings)
-                or f"`{action.metavar or ' | '.join(action.choices or [action.dest])}`"
-            )
-            if action.option_strings and action.metavar:
-                name += f" *{action.metavar}*"
-            if action.dest == "help":
-                continue
-            if action.dest.startswith("knob_"):
-                if "and every setting" not in lines[-1]:
-                    lines.append("- and every setting, see [settings](settings.md)")
-                continue
-            lines.append(f"- {name}: {action.help}")
+        lines += _options_of(parser)
+        for action in _subparsers_of(parser):
+            lines += ["", f"### `{action.prog}`", "", f"{action.description}", "", *_options_of(action)]
         lines.append("")
     return "\n".join(lines)
 

@@ -136,6 +136,16 @@ class Settings:
         int, Knob("A Kafka connection that is silent for so long is closed.", unit="ms", low=1000)
     ] = 600_000
 
+    # Commands
+
+    bootstrap: Annotated[
+        str,
+        Knob(
+            "Where the commands find their Kafka cluster, Runnel or any other: HOST:PORT, several with commas between "
+            "them. When left empty, where the node of these settings listens for Kafka clients."
+        ),
+    ] = ""
+
     # Schemas
 
     registry: Annotated[

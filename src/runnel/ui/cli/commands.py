@@ -19,6 +19,10 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("serve", "start a node"),
+    Command("topic", "make, show, change and delete topics", module="kafka.topic"),
+    Command("produce", "send lines as records to a topic", module="kafka.produce"),
+    Command("consume", "print the records of topics", module="kafka.consume"),
+    Command("status", "brokers, zones, topics, and whether they are well", module="kafka.status"),
     Command("config", "print every setting with its value and where it came from"),
     Command("doctor", "look for what would keep a node from running well"),
     Command("log", "look into write-ahead objects"),

@@ -2,10 +2,27 @@
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from runnel.settings import Loaded, Settings, described, load
+
+
+def actions_of(parser: argparse.ArgumentParser) -> Any:
+    """Where a command that does several things registers each of them."""
+    return parser.add_subparsers(metavar="ACTION", title="actions", required=True)
+
+
+def add_action(
+    actions: Any, name: str, sentence: str, do: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """One of the things that a command does. The parsed words carry `do`, and the action's own parser."""
+    action: argparse.ArgumentParser = actions.add_parser(
+        name, help=sentence, description=f"{sentence[0].upper()}{sentence[1:]}."
+    )
+    action.set_defaults(do=do, parser=action)
+    return action
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
