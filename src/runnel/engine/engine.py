@@ -20,6 +20,7 @@ from typing import Any, Self
 from runnel.codec.batches import check_batches
 from runnel.codec.compression import Compression
 from runnel.codec.records import Record, build_batch, read_records
+from runnel.engine.buckets import Buckets
 from runnel.engine.cluster import SHARDS, find_cluster
 from runnel.engine.membership import Membership, Presence
 from runnel.engine.retention import Retention
@@ -157,6 +158,7 @@ class Engine:
         fetcher = Fetcher(self.objects, self.cache, world, ahead_bytes_max=limits.ahead_bytes_max)
         self.reader = Reader(fetcher, self.shards.of_stream, ahead_bytes=limits.ahead_bytes_per_stream)
         self.topics = Topics(self.propose, lambda: self.root, self.cluster.shards, world.chance.fork("topics"))
+        self.buckets = Buckets(self.propose, self.shards, world)
         self.sweep = Sweep(
             self.objects,
             self.shards.follower,

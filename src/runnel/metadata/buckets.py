@@ -23,6 +23,17 @@ class Bucket(msgspec.Struct, array_like=True):
     bytes_max: int | None = None
 
 
+DEPARTED_MAX = 20_000
+"""Buckets of whose former streams a shard keeps sums; the one that lost a stream longest ago goes first."""
+
+
+class Past(msgspec.Struct, array_like=True):
+    """What went through streams that are gone. New fields go last."""
+
+    size: int = 0
+    records: int = 0
+
+
 HASHED_WHOLE = "v1-stream"
 """The bucket of the streams at /v1/stream/…, whose paths may have any number of parts."""
 

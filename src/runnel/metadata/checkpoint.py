@@ -17,7 +17,7 @@ import msgspec
 from crc32c import crc32c
 
 from runnel.errors import Corrupt
-from runnel.metadata.buckets import Bucket
+from runnel.metadata.buckets import Bucket, Past
 from runnel.metadata.encoding import NewerVersion
 from runnel.metadata.extents import Extents
 from runnel.metadata.groups import Group
@@ -62,6 +62,7 @@ class Saved(msgspec.Struct, array_like=True):
     planner: Planner | None = None
     buckets: list[Bucket] = []
     sealed: list[str] = []
+    departed: dict[str, Past] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -129,6 +130,7 @@ def encode_checkpoint(state: ShardState) -> bytes:
             planner=state.planner,
             buckets=list(state.buckets.values()),
             sealed=list(state.sealed),
+            departed=state.departed,
         )
     )
     return HEAD.pack(MAGIC, VERSION, crc32c(body)) + body
@@ -181,6 +183,7 @@ def _restore(saved: Saved) -> ShardState:
     state.planner = saved.planner or Planner()
     state.buckets = {bucket.name: bucket for bucket in saved.buckets}
     state.sealed = dict.fromkeys(saved.sealed)
+    state.departed = saved.departed
     return state
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from runnel.errors import Fenced, Refused
-from runnel.metadata.buckets import Bucket, bucket_of
+from runnel.metadata.buckets import DEPARTED_MAX, Bucket, Past, bucket_of
 from runnel.metadata.entry import Entry
 from runnel.metadata.groups import Group
 from runnel.metadata.nodes import Node
@@ -75,6 +75,8 @@ class ShardState:
         self.buckets: dict[str, Bucket] = {}
         self.sealed: dict[str, None] = {}
         """Buckets that are deleted, or about to be: no stream is made in them here."""
+        self.departed: dict[str, Past] = {}
+        """What went through streams that are gone, by bucket."""
 
     def apply(self, entry: Entry, position: int) -> Applied:
         """Let one entry change the truth. Entries come in order, each position once."""
@@ -127,11 +129,23 @@ class ShardState:
         """Whether a stream of this name can be made here: its bucket is not being deleted."""
         return not self.sealed or bucket_of(name) not in self.sealed
 
+    def _remember_past(self, stream: Stream, traits: Traits) -> None:
+        own = stream.end - (traits.fork.offset if traits.fork is not None else 0)
+        bucket = bucket_of(traits.name)
+        past = self.departed.pop(bucket, None) or Past()
+        past.size += stream.size
+        past.records += own
+        while len(self.departed) >= DEPARTED_MAX:
+            del self.departed[next(iter(self.departed))]
+        self.departed[bucket] = past
+
     def drop_stream(self, stream: Stream) -> None:
         """Forget a stream with all it refers to."""
         del self.streams[stream.id]
-        if stream.traits is not None and stream.traits.snapshot is not None:
-            self.objects.release(array("I", [self.objects.slot_of[stream.traits.snapshot.object]]))
+        if stream.traits is not None:
+            self._remember_past(stream, stream.traits)
+            if stream.traits.snapshot is not None:
+                self.objects.release(array("I", [self.objects.slot_of[stream.traits.snapshot.object]]))
         if stream.traits is not None and self.names.get(stream.traits.name) == stream.id:
             del self.names[stream.traits.name]
         if stream.extents is not None:
