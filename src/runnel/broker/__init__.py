@@ -9,6 +9,8 @@ broker      what every handler is given
 catalog     from names to streams: the only place that looks up topics and partitions
 routing     who is named as leader of a partition, as coordinator of a group
 problems    errors of the house in Kafka's words
+sessions    what Fetch clients have told before, so that they need not tell it again
+unsent      memory of answers that slow readers have not taken yet
 alarms      deadlines of waiting requests, with one timer for all
 versions    which versions of which APIs are offered
 handlers/   one file per family of APIs

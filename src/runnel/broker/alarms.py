@@ -23,12 +23,13 @@ class Alarms:
         loop = asyncio.get_running_loop()
         step = int((loop.time() + seconds) / STEP_SECONDS) + 1
         waiting = self._steps.get(step)
-        if waiting is None:
-            waiting = self._steps[step] = {}
-            heappush(self._order, step)
-            if self._timer is None or step < self._timer_step:
-                self._arm(loop)
-        waiting[call] = None
+        if waiting is not None:
+            waiting[call] = None
+            return step
+        self._steps[step] = {call: None}
+        heappush(self._order, step)
+        if self._timer is None or step < self._timer_step:
+            self._arm(loop)
         return step
 
     def cancel(self, mark: int, call: Callable[[], None]) -> None:

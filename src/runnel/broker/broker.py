@@ -7,6 +7,7 @@ from runnel.broker.alarms import Alarms
 from runnel.broker.catalog import Catalog
 from runnel.broker.limits import Limits
 from runnel.broker.routing import Routing
+from runnel.broker.unsent import Unsent
 from runnel.broker.versions import Versions
 from runnel.engine import Engine
 from runnel.settings import Settings
@@ -23,6 +24,7 @@ class Broker:
     limits: Limits
     catalog: Catalog
     routing: Routing
+    unsent: Unsent
     alarms: Alarms = field(default_factory=Alarms)
     versions: Versions = field(default_factory=dict)
     """What is offered: first and last version by API key."""
@@ -32,11 +34,13 @@ class Broker:
     @classmethod
     def of(cls, engine: Engine, settings: Settings, limits: Limits | None = None) -> "Broker":
         """The broker of an engine that is open."""
+        limits = limits or limits_of(settings)
         return cls(
             engine=engine,
             world=engine.world,
             settings=settings,
-            limits=limits or limits_of(settings),
+            limits=limits,
+            unsent=Unsent(limits.unsent_bytes_max),
             catalog=Catalog(engine, settings),
             routing=Routing(engine),
         )

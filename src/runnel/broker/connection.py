@@ -227,8 +227,17 @@ class Connection(asyncio.BufferedProtocol):
         self.unanswered -= 1
         if not call.pipelined:
             self.serial -= 1
+        if len(call.out) > 1 and self.transport is not None:
+            self.server.broker.unsent.answered(self, sum(map(len, call.out)))
         if not self.feeding and self.transport is not None:
             self.server.soon(self)
+
+    def unsent(self) -> int:
+        """Bytes of answers that have not gone yet."""
+        if self.transport is None:
+            return 0
+        waiting = sum([len(part) for call in self.calls if call.answered for part in call.out])
+        return waiting + int(self.transport.get_write_buffer_size())
 
     def flush(self) -> None:
         """Write all answers that are next in line, with one call."""

@@ -11,7 +11,10 @@ frame_seconds, frame_bytes_per_second_min
 write_stall_seconds    a client that takes nothing of its answers for so long loses its connection
 fetch_bytes_max        bytes of one Fetch answer, whatever the client allows (fetch.max.bytes)
 fetch_wait_seconds_max how long a Fetch waits at most
-sessions_max           Fetch sessions; the one least lately used makes room (max.incremental.fetch.session.cache.slots)
+unsent_bytes_max       beyond it, Fetches wait their time and get nothing until slow readers have taken their answers
+sessions_max           Fetch sessions (max.incremental.fetch.session.cache.slots)
+session_partitions_max partitions of all Fetch sessions together; beyond either, one that was not used for two minutes
+                       makes room, or a client is served without a session
 """
 
 from dataclasses import dataclass
@@ -33,4 +36,6 @@ class Limits:
     free_blocks_bytes_max: int = 64 << 20
     fetch_bytes_max: int = 16 << 20
     fetch_wait_seconds_max: float = 300.0
+    unsent_bytes_max: int = 128 << 20
     sessions_max: int = 1_000
+    session_partitions_max: int = 200_000

@@ -123,6 +123,7 @@ class KafkaServer:
     def forget(self, connection: Connection) -> None:
         for group in (self._connections, self._touched, self._starved, self._crowded):
             group.pop(connection, None)
+        self.broker.unsent.forget(connection)
         self._ingest.gone(connection.client.producer)
         if not self._connections and self._empty is not None:
             self._empty.set()

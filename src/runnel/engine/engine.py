@@ -43,7 +43,7 @@ from runnel.metadata.stream import Traits
 from runnel.metadata.updates import DrawNumbers, Found, OpenStream, TruncateStreams
 from runnel.model import ROOT, ShardId, StreamId, shard_of, shard_of_name
 from runnel.read.fetch import Fetcher
-from runnel.read.reader import Ask, Read, Reader
+from runnel.read.reader import UNBOUNDED, Ask, Read, Reader
 from runnel.world.blocks import BlockPool
 from runnel.world.objects import ObjectStore
 from runnel.world.objects.cache import ObjectCache
@@ -371,9 +371,10 @@ class Engine:
             raise read.error
         return read
 
-    async def read_many(self, asks: Sequence[Ask], *, fresh: bool = True) -> list[Read]:
+    async def read_many(self, asks: Sequence[Ask], *, fresh: bool = True, bytes_max: int = UNBOUNDED) -> list[Read]:
+        """Sealed batches of many streams, `bytes_max` together; see read/reader.py."""
         await self.shards.follow({shard_of(ask.stream, self.cluster.shards) for ask in asks})
-        return await self.reader.read(asks, fresh=fresh)
+        return await self.reader.read(asks, fresh=fresh, bytes_max=bytes_max)
 
     async def records(self, stream: StreamId, offset: int = 0, *, follow: bool = False) -> AsyncIterator[Record]:
         """Records one by one, for people and tests; with `follow`, waits for more at the end."""

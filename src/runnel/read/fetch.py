@@ -52,6 +52,16 @@ class Fetcher:
             for part, loaded in zip(missing, await self._bring(missing), strict=True):
                 fetched[part.name, part.place] = loaded
 
+    def at_hand(self, parts: Sequence[Part]) -> list[Buffer] | None:
+        """The bytes of parts if all of them are in memory, good for this turn only; None if not."""
+        found: list[Buffer] = []
+        for part in parts:
+            data = self.cache.get(part.name, part.place, part.length)
+            if data is None:
+                return None
+            found.append(data)
+        return found
+
     def read_ahead(self, parts: Sequence[Part]) -> None:
         """Begin to fetch parts that will be wanted soon; gives up quietly where the bound is reached."""
         wanted = []

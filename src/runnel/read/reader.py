@@ -8,7 +8,7 @@ Real offsets are written into the copy that goes out; what is stored never chang
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -24,6 +24,8 @@ from runnel.world.objects import Buffer
 
 REPLANS_MAX = 3
 """How often a read begins again because an object went away under it."""
+UNBOUNDED = 1 << 62
+NOTHING = Plan([], [])
 
 
 class OffsetOutOfRange(Refused):
@@ -72,56 +74,108 @@ class Reader:
         self._follower_of = follower_of
         self._ahead_bytes = ahead_bytes
 
-    async def read(self, asks: Sequence[Ask], *, fresh: bool = True) -> list[Read]:
-        """Read from many streams at once. What goes wrong with one of them is in its `error`."""
-        if fresh:
-            await self._catch_up_where_needed(asks)
-        reads: list[Read | None] = [None] * len(asks)
+    async def read(self, asks: Sequence[Ask], *, fresh: bool = True, bytes_max: int = UNBOUNDED) -> list[Read]:
+        """Read from many streams at once. What goes wrong with one of them is in its `error`.
+
+        `bytes_max` bounds all together: the first that has something gives at least one batch, later ones what fits.
+        """
+        away = await self.look_at_tails(asks) if fresh else {}
         for _ in range(REPLANS_MAX):
-            plans = {index: self._plan(ask) for index, ask in enumerate(asks) if reads[index] is None}
-            loading = [part for plan in plans.values() if isinstance(plan, Plan) for part in plan.parts]
-            loaded = iter(await self.fetcher.load(loading) if loading else ())
-            swept: dict[Follower, None] = {}
-            for index, plan in plans.items():
-                if isinstance(plan, RunnelError):
-                    reads[index] = self._answer(asks[index], error=plan)
-                    continue
-                buffers = [next(loaded) for _ in plan.parts]
-                failed = next((each for each in buffers if isinstance(each, RunnelError)), None)
-                if isinstance(failed, NotThere):
-                    swept[self._follower_of(asks[index].stream)] = None
-                else:
-                    reads[index] = self._answer(asks[index], plan.parts, buffers, failed)
+            plans = self._plan_all(asks, bytes_max)
+            loading = [part for plan in plans if isinstance(plan, Plan) for part in plan.parts]
+            loaded = await self.fetcher.load(loading) if loading else []
+            swept = {
+                self._follower_of(ask.stream): None  # in order, so that a simulation repeats itself
+                for ask, plan, buffers in _dealt(asks, plans, loaded)
+                if any(isinstance(each, NotThere) for each in buffers)
+            }
             if not swept:
                 break
             for follower in swept:  # gone since we looked: the index says where those records are now
                 await follower.catch_up()
-        return [
-            self._answer(ask, error=Corrupt(f"stream {ask.stream} refers to objects that are not in the store"))
-            if read is None
-            else read
-            for ask, read in zip(asks, reads, strict=True)
-        ]
+        reads = []
+        left = bytes_max
+        for ask, plan, buffers in _dealt(asks, plans, loaded):
+            read = self._answer(ask, plan, buffers, left, at_least_one=left == bytes_max)
+            left -= len(read.data)
+            if away and not read.data:  # what seems to be the end, or beyond it, may not be
+                read.error = away.get(self._follower_of(ask.stream), read.error)
+            reads.append(read)
+        return reads
 
-    async def _catch_up_where_needed(self, asks: Sequence[Ask]) -> None:
-        """Look at the tail of every shard in which some ask finds nothing."""
+    def at_hand(self, asks: Sequence[Ask], *, bytes_max: int = UNBOUNDED) -> list[Read] | None:
+        """The same in this turn, if all of it is in memory; None if not. Nobody is asked what is new."""
+        reads = []
+        left = bytes_max
+        for ask in asks:
+            plan = self._plan(ask, left, must=left == bytes_max)
+            buffers: Sequence[Loaded] = ()
+            if isinstance(plan, Plan) and plan.parts:
+                found = self.fetcher.at_hand(plan.parts)
+                if found is None:
+                    return None
+                buffers = found
+            read = self._answer(ask, plan, buffers, left, at_least_one=left == bytes_max)
+            left -= len(read.data)
+            reads.append(read)
+        return reads
+
+    def nothing(self, ask: Ask) -> Read:
+        """A read that brings nothing, and says where the stream stands as far as it is known here."""
+        return self._answer(ask, NOTHING, (), 0, at_least_one=False)
+
+    def must_look(self, asks: Iterable[Ask]) -> bool:
+        """Whether some ask finds nothing in what is known here, so that a tail has to be looked at first."""
+        return bool(self._behind(asks))
+
+    async def look_at_tails(self, asks: Iterable[Ask]) -> dict[Follower, RunnelError]:
+        """Look at the tail of every shard in which some ask finds nothing; and of which shards it cannot be seen."""
+        behind = sorted(self._behind(asks), key=lambda each: each.shard)
+        if len(behind) == 1:
+            errors = [await _catch_up(behind[0])]
+        else:
+            errors = await asyncio.gather(*map(_catch_up, behind))
+        return {follower: error for follower, error in zip(behind, errors, strict=True) if error is not None}
+
+    def _behind(self, asks: Iterable[Ask]) -> set[Follower]:
         behind = set()
         for stream_id, offset, _ in asks:
             follower = self._follower_of(stream_id)
             stream = follower.state.streams.get(stream_id)
-            if stream is None or not stream.start <= offset < stream.end:
+            if (stream is None or not stream.start <= offset < stream.end) and follower.stopped is None:
                 behind.add(follower)
-        for follower in sorted(behind, key=lambda each: each.shard):
-            if follower.stopped is None:
-                await follower.catch_up()
+        return behind
+
+    def available(self, ask: Ask) -> int:
+        """About how many bytes a read would bring, as far as they are applied here; -1 if it would be an error."""
+        follower = self._follower_of(ask.stream)
+        stream = follower.state.streams.get(ask.stream)
+        if stream is None or follower.stopped is not None or not stream.start <= ask.offset <= stream.end:
+            return -1
+        extents = stream.extents
+        if extents is None or ask.offset >= stream.end:
+            return 0
+        at = extents.find(ask.offset)
+        return min(ask.bytes_max, stream.size - extents.totals[at] + extents.lengths[at])
 
     def start_of(self, stream_id: StreamId) -> int:
         """The first readable offset as far as it is applied here; -1 where nothing is known of the stream."""
         stream = self._follower_of(stream_id).state.streams.get(stream_id)
         return -1 if stream is None else stream.start
 
-    def _plan(self, ask: Ask) -> Plan | RunnelError:
-        """What to fetch for one ask; parts behind it begin to be read ahead."""
+    def _plan_all(self, asks: Sequence[Ask], bytes_max: int) -> list[Plan | RunnelError]:
+        """Plans whose parts are worth about `bytes_max` together."""
+        plans = []
+        left = bytes_max
+        for ask in asks:
+            plan = self._plan(ask, left, must=left == bytes_max)
+            if isinstance(plan, Plan):
+                left -= min(ask.bytes_max, left, sum([part.length for part in plan.parts]))
+            plans.append(plan)
+        return plans
+
+    def _plan(self, ask: Ask, left: int, *, must: bool) -> Plan | RunnelError:
+        """What to fetch for one ask within what is left; something in any case if it `must`. Ahead is read, too."""
         follower = self._follower_of(ask.stream)
         try:
             stream = self._stream(follower, ask.stream)
@@ -129,26 +183,35 @@ class Reader:
             return error
         if not stream.start <= ask.offset <= stream.end:
             return OffsetOutOfRange(ask.stream, ask.offset, stream.start, stream.end)
-        plan = plan_read(follower.state, ask.stream, ask.offset, ask.bytes_max, self._ahead_bytes)
+        bytes_max = min(ask.bytes_max, left)
+        if ask.offset == stream.end or (bytes_max <= 0 and not must):
+            return NOTHING
+        plan = plan_read(follower.state, ask.stream, ask.offset, bytes_max, self._ahead_bytes)
         if plan.ahead:
             self.fetcher.read_ahead(plan.ahead)
         return plan
 
     def _answer(
-        self, ask: Ask, parts: Sequence[Part] = (), buffers: Sequence[Loaded] = (), error: RunnelError | None = None
+        self, ask: Ask, plan: Plan | RunnelError, buffers: Sequence[Loaded], left: int, *, at_least_one: bool
     ) -> Read:
-        follower = self._follower_of(ask.stream)
-        stream = follower.state.streams.get(ask.stream)
-        if error is None and stream is None:
-            error = StreamUnknown(f"stream {ask.stream} does not exist")
-        data, behind = bytearray(), ask.offset
-        if error is None:
-            try:
-                data, behind = _cut(parts, cast("Sequence[Buffer]", buffers), ask.offset, ask.bytes_max)
-            except Corrupt as corrupt:
-                error = corrupt
+        stream = self._follower_of(ask.stream).state.streams.get(ask.stream)
+        error = plan if isinstance(plan, RunnelError) else None
         if stream is None:
-            return Read(ask.stream, ask.offset, data, behind, -1, -1, False, error)
+            error = error or StreamUnknown(f"stream {ask.stream} does not exist")
+            return Read(ask.stream, ask.offset, bytearray(), ask.offset, -1, -1, False, error)
+        data, behind = bytearray(), ask.offset
+        if buffers and isinstance(plan, Plan):
+            error = next((each for each in buffers if isinstance(each, RunnelError)), None)
+            if isinstance(error, NotThere):
+                error = Corrupt(f"stream {ask.stream} refers to objects that are not in the store")
+            if error is None:
+                room = min(ask.bytes_max, left)
+                try:
+                    data, behind = _cut(
+                        plan.parts, cast("Sequence[Buffer]", buffers), ask.offset, room, at_least_one=at_least_one
+                    )
+                except Corrupt as corrupt:
+                    error = corrupt
         return Read(ask.stream, ask.offset, data, behind, stream.start, stream.end, stream.closed, error)
 
     def _stream(self, follower: Follower, stream_id: StreamId) -> Stream:
@@ -224,10 +287,32 @@ class Reader:
         return True
 
 
-def _cut(parts: Sequence[Part], buffers: Sequence[Buffer], offset: int, bytes_max: int) -> tuple[bytearray, int]:
+async def _catch_up(follower: Follower) -> RunnelError | None:
+    try:
+        await follower.catch_up()
+    except RunnelError as error:
+        return error
+    return None
+
+
+def _dealt(
+    asks: Sequence[Ask], plans: Sequence[Plan | RunnelError], loaded: Sequence[Loaded]
+) -> Iterator[tuple[Ask, Plan | RunnelError, Sequence[Loaded]]]:
+    """Each ask with its plan and what was loaded for it."""
+    at = 0
+    for ask, plan in zip(asks, plans, strict=True):
+        count = len(plan.parts) if isinstance(plan, Plan) else 0
+        yield ask, plan, loaded[at : at + count]
+        at += count
+
+
+def _cut(
+    parts: Sequence[Part], buffers: Sequence[Buffer], offset: int, bytes_max: int, *, at_least_one: bool
+) -> tuple[bytearray, int]:
     """Whole batches from the one with `offset` on, and the offset behind them.
 
-    At least one batch, otherwise no more than `bytes_max`. One copy is made, into which real offsets are written.
+    No more than `bytes_max`, but for one batch where there must be one. One copy is made, into which real offsets are
+    written.
     """
     out = bytearray()
     next_offset = offset
@@ -237,7 +322,7 @@ def _cut(parts: Sequence[Part], buffers: Sequence[Buffer], offset: int, bytes_ma
         room = bytes_max - len(out)
         end = len(view)
         if end - begin > room:
-            end = _fit(view, begin, room, at_least_one=not out)
+            end = _fit(view, begin, room, at_least_one=at_least_one and not out)
         if end > begin:
             at = len(out)
             out += view[begin:end]

@@ -3,10 +3,11 @@
 They are not listed and run only when named. `FOUND_BY` says what the violation must speak of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from runnel.engine import Engine
 from runnel.engine.sweep import Sweep
+from runnel.errors import RunnelError
 from runnel.ingest.ticket import Answer, Ticket
 from runnel.ingest.window import Producer
 from runnel.metadata.follower import Follower
@@ -89,8 +90,10 @@ def planted_replica_that_errs() -> Scenario:
 class StaleReader(Reader):
     """Reads what is applied here, without asking whether there is more."""
 
-    async def _catch_up_where_needed(self, asks: Sequence[Ask]) -> None:
+    async def look_at_tails(self, asks: Iterable[Ask]) -> dict[Follower, RunnelError]:
         """The bug: what is applied here is all there is."""
+        del asks
+        return {}
 
 
 class StaleEngine(LakeEngine):
