@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runnel.errors import Refused
-from runnel.log.names import first_name_at, lengthen, parse_wal_name, shorten, wal_name
+from runnel.log.names import body_name, first_name_at, lengthen, parse_wal_name, shorten, stamp_of, wal_name
 
 stamps = st.integers(0, 2**48 - 1)
 uniques = st.integers(0, 2**64 - 1)
@@ -47,6 +47,15 @@ def test_a_name_is_what_it_is():
 def test_other_names_are_refused(name):
     with pytest.raises(Refused, match="is not the name"):
         parse_wal_name(name)
+
+
+@given(stamp=stamps, unique=uniques)
+def test_all_that_is_swept_says_when_it_was_written(stamp, unique):
+    assert stamp_of(wal_name(stamp, unique)) == stamp_of(body_name(stamp, unique)) == stamp
+    with pytest.raises(Refused, match="is not the name"):
+        parse_wal_name(body_name(stamp, unique))
+    with pytest.raises(Refused, match="neither"):
+        stamp_of(f"tables/{wal_name(stamp, unique)}")
 
 
 def test_16_bytes_from_elsewhere_are_refused():

@@ -25,6 +25,7 @@ from runnel.engine.cluster import SHARDS, find_cluster
 from runnel.engine.membership import Membership, Presence
 from runnel.engine.retention import Retention
 from runnel.engine.shards import Shards
+from runnel.engine.snapshots import Snapshots
 from runnel.engine.sweep import Sweep
 from runnel.engine.topics import Topics
 from runnel.engine.upkeep import Upkeep, UpkeepLimits
@@ -159,6 +160,7 @@ class Engine:
         self.reader = Reader(fetcher, self.shards.of_stream, ahead_bytes=limits.ahead_bytes_per_stream)
         self.topics = Topics(self.propose, lambda: self.root, self.cluster.shards, world.chance.fork("topics"))
         self.buckets = Buckets(self.propose, self.shards, world)
+        self.snapshots = Snapshots(self.objects, self.propose, self.shards, world)
         self.sweep = Sweep(
             self.objects,
             self.shards.follower,

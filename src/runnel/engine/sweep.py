@@ -1,4 +1,6 @@
-"""The sweep: write-ahead objects that nothing refers to go, those that something refers to, or still may, stay.
+"""The sweep: objects that nothing refers to go, those that something refers to, or still may, stay.
+
+These are write-ahead objects and what is published beside streams; both have their age in their names.
 
 An object may be missing from every shard's state and yet be wanted: its writer may be slow, and its entry on the way.
 So the sweep first enters its *horizon* in the ledger of every data shard. From that entry on, a commit of an object
@@ -16,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from runnel.errors import Fenced, Refused
-from runnel.log.names import PREFIX, parse_wal_name
+from runnel.log.names import BODY_PREFIX, PREFIX, stamp_of
 from runnel.metadata.entry import Update
 from runnel.metadata.follower import Follower
 from runnel.metadata.updates import EnterHorizon
@@ -87,14 +89,15 @@ class Sweep:
 
     async def _stamped_before(self, horizon: int) -> list[ObjectName]:
         names = []
-        async for facts in self._objects.list(PREFIX):
-            try:
-                stamp, _ = parse_wal_name(facts.name)
-            except Refused:
-                continue  # not ours to judge
-            if stamp >= horizon:
-                break  # names are in order of their stamps
-            names.append(facts.name)
+        for prefix in (PREFIX, BODY_PREFIX):
+            async for facts in self._objects.list(prefix):
+                try:
+                    stamp = stamp_of(facts.name)
+                except Refused:
+                    continue  # not ours to judge
+                if stamp >= horizon:
+                    break  # names are in order of their stamps
+                names.append(facts.name)
         return names
 
     async def _enter(self, shard: ShardId, horizon: int) -> None:

@@ -12,10 +12,13 @@ from runnel.errors import Refused
 from runnel.model import ObjectName
 
 PREFIX = "wal/"
+BODY_PREFIX = "bodies/"
+"""What is published beside a stream is called and swept alike: `bodies/{stamp_ms:012x}-{unique:016x}`."""
 STAMP_MAX = (1 << 48) - 1
 UNIQUE_BITS = 64
 
 _PATTERN = re.compile(r"wal/([0-9a-f]{12})-([0-9a-f]{16})")
+_STAMPED = re.compile(r"(?:wal|bodies)/([0-9a-f]{12})-[0-9a-f]{16}")
 _SHORT = Struct(">QQ")
 
 
@@ -32,6 +35,19 @@ def parse_wal_name(name: str) -> tuple[int, int]:
     if match is None:
         raise Refused(f"'{name}' is not the name of a write-ahead object (wal/TIME-UNIQUE, both hexadecimal)")
     return int(match[1], 16), int(match[2], 16)
+
+
+def body_name(stamp_ms: int, unique: int) -> ObjectName:
+    """The name of something published at a time."""
+    return ObjectName(BODY_PREFIX + wal_name(stamp_ms, unique).removeprefix(PREFIX))
+
+
+def stamp_of(name: str) -> int:
+    """When an object that is swept was written, by its name."""
+    match = _STAMPED.fullmatch(name)
+    if match is None:
+        raise Refused(f"'{name}' is neither a write-ahead object nor a published body")
+    return int(match[1], 16)
 
 
 def shorten(name: str) -> bytes:
