@@ -13,7 +13,7 @@ from runnel.simulated.promises import Book, hold_against
 from runnel.world.simulation.harness import simulate
 from runnel.world.simulation.scenario import scenario_named
 
-SEEDS_MAX = 12
+SEEDS_MAX = 60
 
 
 @pytest.mark.parametrize("name", engine_planted.FOUND_BY)
