@@ -35,7 +35,9 @@ def test_all_or_none(run):
             assert [(answer.first, answer.verdict) for answer in answers] == [(0, Verdict.ACCEPTED)] * 2
             answers = await commit(engine, (one, None), (two, Guard(next_offset=0)))
             assert [answer.first for answer in answers] == [-1, -1]
-            assert answers[1].verdict is Verdict.OFFSET_UNEXPECTED
+            assert [answer.verdict for answer in answers] == [Verdict.OTHERS_REFUSED, Verdict.OFFSET_UNEXPECTED]
+            answers = await commit(engine, (one, None), (one, None), (two, Guard(next_offset=0)))
+            assert [answer.first for answer in answers] == [-1, -1, -1]
             assert await engine.bounds(one) == await engine.bounds(two) == (0, 1)
             read = await engine.read(one, 0)
             assert [record.value for record in read_records(read.data)] == [b"x"]

@@ -191,7 +191,10 @@ class TestTogether:
             )
         )
         assert result.firsts == [-1, -1]
-        assert {index: note.verdict for index, note in result.notes.items()} == {1: verdict}
+        assert {index: note.verdict for index, note in result.notes.items()} == {
+            0: Verdict.OTHERS_REFUSED,
+            1: verdict,
+        }
         after = decode_checkpoint(encode_checkpoint(book.state), "after")
         was = decode_checkpoint(before, "before")
         assert [(s.id, s.end, s.closed, s.producers) for s in after.streams.values()] == [

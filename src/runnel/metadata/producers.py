@@ -34,6 +34,7 @@ class Verdict(IntEnum):
     MATCH_FAILED = 10
     OFFSET_UNEXPECTED = 11
     NAME_TAKEN = 12
+    OTHERS_REFUSED = 13
 
 
 class Producer:

@@ -77,6 +77,10 @@ def _refusal(ask: AppendAsk, outcome: Appended, headers: dict[str, str]) -> Resp
             return problem(409, f"Producer-Seq {expected} is next, not {ask.producer.seq}", headers)
         case Verdict.SEQUENCE_REGRESSED:
             return problem(409, "Stream-Seq must be greater, byte by byte, than the last one", headers)
+        case Verdict.NAME_TAKEN:
+            return problem(409, "the stream exists", headers)
+        case Verdict.OTHERS_REFUSED:
+            return problem(409, "another append of the transaction was refused, so this one did not happen", headers)
         case Verdict.MATCH_FAILED | Verdict.OFFSET_UNEXPECTED:
             headers[words.RECORD_NEXT] = str(end)
             return problem(412, f"the next record is {end}", headers)

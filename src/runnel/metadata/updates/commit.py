@@ -86,7 +86,9 @@ class CommitObject(msgspec.Struct, array_like=True, frozen=True, tag="object"):
         if self.together:
             refusals = self._rehearse(state, at_ms)
             if refusals:
-                return CommitResult([-1] * (len(self.items) // ITEM.size), refusals)
+                count = len(self.items) // ITEM.size
+                others = {index: Note(Verdict.OTHERS_REFUSED, {}) for index in range(count)}
+                return CommitResult([-1] * count, others | refusals)
         return self._append(state, at_ms, touched)
 
     def _append(self, state: "ShardState", at_ms: int, touched: set[int]) -> CommitResult:
