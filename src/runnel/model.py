@@ -35,6 +35,12 @@ def shard_of_name(name: str, shards: int) -> ShardId:
     return ShardId(1 + crc32c(name.encode()) % shards)
 
 
+def stream_drawn_in(shard: ShardId, luck: int, shards: int) -> StreamId:
+    """An id that somebody draws for a stream before its shard knows of it; far from those that the shard gives out."""
+    drawn = SHARD_BORN + (SHARD_BORN >> 1) + luck % (SHARD_BORN >> 2)
+    return StreamId(drawn + (shard - 1 - drawn) % shards)
+
+
 def stream_born_in(shard: ShardId, count: int, shards: int) -> StreamId:
     """The id of the `count`-th stream that a data shard makes by itself; `shard_of` leads back to the shard."""
     return StreamId(SHARD_BORN + count * shards + (shard - 1 - SHARD_BORN) % shards)

@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import quote
 
+from runnel.api.durable.routes import StreamRoutes
+from runnel.api.durable.service import StreamService
+from runnel.api.durable.tails import TailLimits, Tails
 from runnel.api.routes import Routes
 from runnel.api.server import HttpServer
+from runnel.api.streams.words import PREFLIGHT
 from runnel.api.vitals import add_vitals
 from runnel.broker.broker import Broker
 from runnel.broker.server import KafkaServer
@@ -90,8 +94,10 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     if data_dir is not None:
         data_dir.remember(membership.id, membership.incarnation)
     health.vital("shards", engine.trouble)
-    routes = Routes()
+    routes = Routes(options=PREFLIGHT)
     add_vitals(routes, health, world.metrics)
+    streams = StreamService(engine)
+    StreamRoutes(streams, Tails(streams, tail_limits(settings))).add_to(routes)
     doors: list[Door] = [
         KafkaDoor(Broker.of(engine, settings), settings),
         HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http),
@@ -104,6 +110,13 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
         drain_ms_max=settings.drain_ms_max,
         arrive=membership.tell,
         depart=membership.drain,
+    )
+
+
+def tail_limits(settings: Settings) -> TailLimits:
+    """How long live readers wait, as the settings have it."""
+    return TailLimits(
+        long_poll_seconds=settings.http_long_poll_ms / 1000, recycle_seconds=settings.http_sse_ms_max / 1000
     )
 
 

@@ -24,6 +24,9 @@ Callback = Callable[[], None]
 class Line(Protocol):
     """The connection, as an answer sees it."""
 
+    memo: Any
+    """What a handler keeps with the connection, once; its `gone()` is called when the connection ends."""
+
     @property
     def prefix(self) -> str: ...
     @property
@@ -63,6 +66,11 @@ class Answer:
     def gone(self) -> bool:
         """The client has left; whatever is written now goes nowhere."""
         return self._line is None
+
+    @property
+    def line(self) -> Line | None:
+        """The connection, for what is kept with it; None once the client has left."""
+        return self._line
 
     @property
     def writable(self) -> bool:

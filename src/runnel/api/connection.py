@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_has_upgrade", "answers", "body", "body_bytes", "body_max", "fed", "feeding", "head_bytes", "head_bytes_max",
-        "header_count", "headers", "headers_max", "parser", "paused_reading", "peer", "phase", "refused", "server", "since", "stalled_since",
+        "header_count", "headers", "headers_max", "memo", "parser", "paused_reading", "peer", "phase", "refused", "server", "since", "stalled_since",
         "target", "transport", "writable",
     )  # fmt: skip
 
@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         self.transport: Any = None
         self.parser: httptools.HttpRequestParser | None = None
         self.peer = ""
+        self.memo: Any = None
         self.answers: deque[Answer] = deque()
         self.phase = IDLE
         self.since = server.now
@@ -98,6 +99,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         del error
         self.server.forget(self)
+        if self.memo is not None:
+            self.memo.gone()
         self._release_body()
         self.parser = None  # the parser holds our methods: without this the pair waits for the collector
         self.transport = None
@@ -396,9 +399,9 @@ class Connection(asyncio.Protocol):
         if self.phase != LINGERING and self.transport is not None:
             self.phase = LINGERING
             self.since = self.server.now
-            if self.transport.can_write_eof():
+            try:
                 self.transport.write_eof()
-            else:
+            except (OSError, NotImplementedError):  # the client is gone already, or this transport has no half-close
                 self.transport.close()
 
     def _balance(self) -> None:

@@ -23,6 +23,7 @@ from runnel.codec.records import Record, build_batch, read_records
 from runnel.engine.buckets import Buckets
 from runnel.engine.cluster import SHARDS, find_cluster
 from runnel.engine.membership import Membership, Presence
+from runnel.engine.named import NamedStreams
 from runnel.engine.retention import Retention
 from runnel.engine.shards import Shards
 from runnel.engine.snapshots import Snapshots
@@ -161,6 +162,9 @@ class Engine:
         self.topics = Topics(self.propose, lambda: self.root, self.cluster.shards, world.chance.fork("topics"))
         self.buckets = Buckets(self.propose, self.shards, world)
         self.snapshots = Snapshots(self.objects, self.propose, self.shards, world)
+        self.named = NamedStreams(
+            self.propose, lambda ticket: self.submit(ticket, self._lone_producer), self.shards, world
+        )
         self.sweep = Sweep(
             self.objects,
             self.shards.follower,
@@ -176,6 +180,7 @@ class Engine:
             self.sweep,
             self.retention,
             self.topics,
+            self.named,
             self.shards.follower,
             self.propose,
             shards=self.cluster.shards,

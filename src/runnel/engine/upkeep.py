@@ -1,10 +1,14 @@
-"""What keeps a cluster tidy, done now and then by one of its nodes: sweeps, silent producers, half-deleted topics, retention."""
+"""What keeps a cluster tidy, done now and then by one of its nodes.
+
+Sweeps, silent producers, half-deleted topics and forks, streams whose time is over, retention.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runnel.engine.named import NamedStreams
 from runnel.engine.retention import Retention
 from runnel.engine.sweep import Sweep
 from runnel.engine.topics import Topics
@@ -35,6 +39,7 @@ class Upkeep:
         sweep: Sweep,
         retention: Retention,
         topics: Topics,
+        named: NamedStreams,
         follower_of: Callable[[ShardId], Follower],
         propose: Callable[[ShardId, Update], Awaitable[Any]],
         *,
@@ -46,6 +51,7 @@ class Upkeep:
         self._sweep = sweep
         self._retention = retention
         self._topics = topics
+        self._named = named
         self._follower_of = follower_of
         self._propose = propose
         self._shards = shards
@@ -77,7 +83,15 @@ class Upkeep:
 
     async def round(self) -> None:
         """Everything once."""
-        await self._do([self._retention.run, self._sweep.run, self._topics.finish_leaving, self._expire_producers])
+        await self._do(
+            [
+                self._retention.run,
+                self._sweep.run,
+                self._topics.finish_leaving,
+                self._named.mend,
+                self._expire_producers,
+            ]
+        )
         self._written.add()
 
     async def _do(self, duties: Sequence[Callable[[], Awaitable[Any]]]) -> None:

@@ -26,13 +26,19 @@ class Plan(NamedTuple):
 
     parts: list[Part]
     ahead: list[Part]
+    source: int = -1
+    """The stream that holds them: the one that was asked for, or one that it is a fork of."""
+    until: int | None = None
+    """What lies at this offset or behind it came after the fork."""
 
 
 PARTS_MAX = 256
 """A read brings together at most this many extents, however small they are."""
 
 
-def plan_read(state: ShardState, stream_id: int, offset: int, bytes_max: int, ahead_bytes: int = 0) -> Plan:
+def plan_read(
+    state: ShardState, stream_id: int, offset: int, bytes_max: int, ahead_bytes: int = 0, until: int | None = None
+) -> Plan:
     """Parts from the one with `offset` on until they are worth `bytes_max`, and parts behind them worth `ahead_bytes`.
 
     There is at least one part when `offset` is before the end of the stream.
@@ -42,12 +48,14 @@ def plan_read(state: ShardState, stream_id: int, offset: int, bytes_max: int, ah
     parts: list[Part] = []
     ahead: list[Part] = []
     if extents is None or offset >= stream.end:
-        return Plan(parts, ahead)
+        return Plan(parts, ahead, stream_id, until)
     index = extents.find(offset)
     names, kinds = state.objects.names, state.objects.kinds
     left = bytes_max
     while index < len(extents):
         extent = extents[index]
+        if until is not None and extent.first >= until:
+            break
         part = Part(names[extent.slot], extent.place, extent.length, extent.first, extent.end, kinds[extent.slot])
         if not parts or (left > 0 and len(parts) < PARTS_MAX):
             parts.append(part)
@@ -58,7 +66,7 @@ def plan_read(state: ShardState, stream_id: int, offset: int, bytes_max: int, ah
         else:
             break
         index += 1
-    return Plan(parts, ahead)
+    return Plan(parts, ahead, stream_id, until)
 
 
 def plan_time(state: ShardState, stream_id: int, stamp_ms: int) -> list[Part]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from runnel.codec.batches import patch_offsets, read_head, seek_offset, seek_time
-from runnel.codec.records import first_at_or_after
+from runnel.codec.records import build_batch, first_at_or_after, read_batch
 from runnel.errors import Corrupt, NotThere, Refused, RunnelError
 from runnel.metadata.follower import Follower
-from runnel.metadata.stream import Stream
+from runnel.metadata.stream import Fork, Stream
 from runnel.model import StreamId
 from runnel.read.fetch import Fetcher, Loaded
 from runnel.read.plan import Part, Plan, plan_read, plan_time
@@ -85,9 +85,9 @@ class Reader:
             loading = [part for plan in plans if isinstance(plan, Plan) for part in plan.parts]
             loaded = await self.fetcher.load(loading) if loading else []
             swept = {
-                self._follower_of(ask.stream): None  # in order, so that a simulation repeats itself
-                for ask, plan, buffers in _dealt(asks, plans, loaded)
-                if any(isinstance(each, NotThere) for each in buffers)
+                self._follower_of(StreamId(plan.source)): None  # in order, so that a simulation repeats itself
+                for _, plan, buffers in _dealt(asks, plans, loaded)
+                if isinstance(plan, Plan) and any(isinstance(each, NotThere) for each in buffers)
             }
             if not swept:
                 break
@@ -142,9 +142,23 @@ class Reader:
         for stream_id, offset, _ in asks:
             follower = self._follower_of(stream_id)
             stream = follower.state.streams.get(stream_id)
-            if (stream is None or not stream.start <= offset < stream.end) and follower.stopped is None:
-                behind.add(follower)
+            if stream is None or not stream.start <= offset < stream.end:
+                if follower.stopped is None:
+                    behind.add(follower)
+            else:
+                behind.update(self._sources_behind(stream, offset))
         return behind
+
+    def _sources_behind(self, stream: Stream, offset: int) -> Iterator[Follower]:
+        """The shard that does not yet know here all that a fork inherits, if there is one."""
+        while (fork := _inherited(stream, offset)) is not None:
+            follower = self._follower_of(StreamId(fork.source))
+            source = follower.state.streams.get(fork.source)
+            if source is None or source.end < fork.offset:
+                if follower.stopped is None:
+                    yield follower
+                return
+            stream = source
 
     def available(self, ask: Ask) -> int:
         """About how many bytes a read would bring, as far as they are applied here; -1 if it would be an error."""
@@ -152,6 +166,9 @@ class Reader:
         stream = follower.state.streams.get(ask.stream)
         if stream is None or follower.stopped is not None or not stream.start <= ask.offset <= stream.end:
             return -1
+        fork = _inherited(stream, ask.offset)
+        if fork is not None:
+            return max(1, self.available(ask._replace(stream=StreamId(fork.source))))
         extents = stream.extents
         if extents is None or ask.offset >= stream.end:
             return 0
@@ -186,7 +203,17 @@ class Reader:
         bytes_max = min(ask.bytes_max, left)
         if ask.offset == stream.end or (bytes_max <= 0 and not must):
             return NOTHING
-        plan = plan_read(follower.state, ask.stream, ask.offset, bytes_max, self._ahead_bytes)
+        until = None
+        while (fork := _inherited(stream, ask.offset)) is not None:
+            until = fork.offset if until is None else min(until, fork.offset)
+            follower = self._follower_of(StreamId(fork.source))
+            try:
+                stream = self._stream(follower, StreamId(fork.source))
+            except RunnelError as error:
+                return error
+            if ask.offset < stream.start:
+                return OffsetOutOfRange(ask.stream, ask.offset, stream.start, stream.end)
+        plan = plan_read(follower.state, stream.id, ask.offset, bytes_max, self._ahead_bytes, until)
         if plan.ahead:
             self.fetcher.read_ahead(plan.ahead)
         return plan
@@ -210,6 +237,8 @@ class Reader:
                     data, behind = _cut(
                         plan.parts, cast("Sequence[Buffer]", buffers), ask.offset, room, at_least_one=at_least_one
                     )
+                    if plan.until is not None and behind > plan.until:
+                        data, behind = _cut_records(data, plan.until)
                 except Corrupt as corrupt:
                     error = corrupt
         return Read(ask.stream, ask.offset, data, behind, stream.start, stream.end, stream.closed, error)
@@ -231,6 +260,11 @@ class Reader:
             await follower.catch_up()
         for _ in range(REPLANS_MAX):
             stream = self._stream(follower, stream_id)
+            fork = _inherited(stream, stream.start)
+            if fork is not None:
+                inherited = await self.first_at(StreamId(fork.source), stamp_ms)
+                if inherited is not None and stream.start <= inherited[0] < fork.offset:
+                    return inherited
             for part in plan_time(follower.state, stream_id, stamp_ms):
                 (data,) = await self.fetcher.load([part])
                 if isinstance(data, NotThere):
@@ -304,6 +338,27 @@ def _dealt(
         count = len(plan.parts) if isinstance(plan, Plan) else 0
         yield ask, plan, loaded[at : at + count]
         at += count
+
+
+def _inherited(stream: Stream, offset: int) -> Fork | None:
+    """From where a stream has its record at an offset, if it is a fork and the record is not its own."""
+    fork = stream.traits.fork if stream.traits is not None else None
+    return fork if fork is not None and offset < fork.offset else None
+
+
+def _cut_records(data: bytearray, until: int) -> tuple[bytearray, int]:
+    """What lies before an offset that may fall inside a batch: that one batch is written anew."""
+    view = memoryview(data)
+    at = 0
+    while at < len(view):
+        head = read_head(view, at)
+        if head.base_offset + head.last_offset_delta >= until:
+            batch = view[at : at + head.size]
+            kept = [record for record in read_batch(batch, head, head.base_offset) if record.offset < until]
+            rest = build_batch(kept, base_offset=head.base_offset, leader_epoch=0) if kept else b""
+            return bytearray(bytes(view[:at]) + rest), until
+        at += head.size
+    return data, until
 
 
 def _cut(

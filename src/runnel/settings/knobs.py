@@ -61,6 +61,16 @@ class Settings:
             presets={"small": "0.0.0.0:8080", "large": "0.0.0.0:8080", "simulated": "127.0.0.1:0"},
         ),
     ] = "127.0.0.1:8080"
+    http_long_poll_ms: Annotated[
+        int,
+        Knob("How long a long-poll waits for something new before it is answered with nothing.", low=10, high=600_000),
+    ] = 20_000
+    http_sse_ms_max: Annotated[
+        int,
+        Knob(
+            "How long an event stream stays open; its reader then comes back where it was.", low=1_000, high=86_400_000
+        ),
+    ] = 60_000
     kafka: Annotated[
         str,
         Knob(

@@ -1,5 +1,6 @@
 """Run the published conformance suite of the Durable Streams protocol and print a score as JSON.
 
+    python tests/conformance/http/run.py                                  a node of our own, in a temporary folder
     python tests/conformance/http/run.py --reference                      the npm reference server, as a check of the harness
     python tests/conformance/http/run.py --url http://127.0.0.1:8080      a server that runs already
     python tests/conformance/http/run.py --serve "runnel serve --http 127.0.0.1:{port} ..."
@@ -14,6 +15,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +25,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+OUR_NODE = (
+    "{python} -m runnel serve --data-dir {folder} --http 127.0.0.1:{port} --kafka 127.0.0.1:0 "
+    "--http-long-poll-ms 1500 --log-level warning"
+)
 
 
 def install():
@@ -99,7 +105,7 @@ def score(url, *, only=None, subscriptions=True, long_poll_ms=5000):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    where = parser.add_mutually_exclusive_group(required=True)
+    where = parser.add_mutually_exclusive_group()
     where.add_argument("--url")
     where.add_argument("--serve", help="a command; {port} stands for the HTTP port")
     where.add_argument("--reference", action="store_true")
@@ -110,6 +116,10 @@ def main():
     parser.add_argument("--failures", action="store_true", help="tell each failure's message")
     options = parser.parse_args()
     install()
+    folder = tempfile.mkdtemp(prefix="runnel-conformance-")
+    if not (options.url or options.serve or options.reference):
+        options.serve = OUR_NODE.format(python=sys.executable, folder=folder, port="{port}")
+        options.passes = options.passes or HERE / "passes.txt"
     how = {"only": options.only, "subscriptions": not options.no_subscriptions}
     if options.url:
         found = score(options.url, **how)
@@ -118,6 +128,7 @@ def main():
         command = reference(port) if options.reference else shlex.split(options.serve.replace("{port}", str(port)))
         with started(command, port):
             found = score(f"http://127.0.0.1:{port}", **how)
+    shutil.rmtree(folder, ignore_errors=True)
     lost = []
     if options.passes:
         before = set(options.passes.read_text().splitlines()) if options.passes.exists() else set()

@@ -102,6 +102,11 @@ def gone() -> Response:
     return problem(410, "the stream, or this part of it, is gone", words.BROWSER)
 
 
+def mishap() -> Response:
+    """A mistake of ours: nothing is said of it but that it was one."""
+    return problem(500, "something went wrong inside the server", words.BROWSER)
+
+
 def refused(error: BaseException, status: int = 400) -> Response:
     return problem(status, str(error), words.BROWSER)
 

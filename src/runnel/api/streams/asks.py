@@ -59,6 +59,7 @@ class ForkAsk:
     source: str
     offset: Place | None
     sub_offset: int
+    offset_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +171,7 @@ def fork_of(headers: dict[str, str]) -> ForkAsk | None:
     sub_offset = 0 if sub is None else integer("Stream-Fork-Sub-Offset", sub)
     if sub_offset and place is None:
         raise Refused("Stream-Fork-Sub-Offset needs a Stream-Fork-Offset to count from")
-    return ForkAsk(source=source, offset=place, sub_offset=sub_offset)
+    return ForkAsk(source=source, offset=place, sub_offset=sub_offset, offset_text=offset)
 
 
 def append_ask(request: Request) -> AppendAsk:

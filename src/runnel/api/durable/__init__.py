@@ -1,0 +1,7 @@
+"""Durable Streams on the engine: the acting half. What is asked and answered is decided in `api.streams`, which is pure.
+
+service.py    one object that makes, appends to, reads and removes streams by their names, for any address they have
+payload.py    records into what a reader gets, and back
+tails.py      readers that wait for more: long-polls and event streams, woken by the apply
+routes.py     the protocol's own address, /v1/stream/…
+"""
