@@ -7,6 +7,7 @@ arenas      recycled memory that bytes from the network land in
 limits      every bound
 broker      what every handler is given
 catalog     from names to streams: the only place that looks up topics and partitions
+groups/     consumer groups: their members and their offsets
 routing     who is named as leader of a partition, as coordinator of a group
 problems    errors of the house in Kafka's words
 sessions    what Fetch clients have told before, so that they need not tell it again

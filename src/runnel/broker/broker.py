@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from runnel.broker.alarms import Alarms
 from runnel.broker.catalog import Catalog
+from runnel.broker.groups.bounds import GroupBounds
+from runnel.broker.groups.coordinator import Coordinator
 from runnel.broker.limits import Limits
 from runnel.broker.routing import Routing
 from runnel.broker.unsent import Unsent
@@ -25,9 +27,12 @@ class Broker:
     catalog: Catalog
     routing: Routing
     unsent: Unsent
-    alarms: Alarms = field(default_factory=Alarms)
+    groups: Coordinator
+    alarms: Alarms
     versions: Versions = field(default_factory=dict)
     """What is offered: first and last version by API key."""
+    when_open: list[Callable[[], None]] = field(default_factory=list)
+    """Called when the server begins to listen."""
     when_draining: list[Callable[[], None]] = field(default_factory=list)
     """Called when the server goes down: whoever keeps clients waiting answers them now."""
 
@@ -35,6 +40,9 @@ class Broker:
     def of(cls, engine: Engine, settings: Settings, limits: Limits | None = None) -> "Broker":
         """The broker of an engine that is open."""
         limits = limits or limits_of(settings)
+        routing = Routing(engine)
+        alarms = Alarms()
+        groups = Coordinator(engine, routing, alarms, group_bounds_of(settings))
         return cls(
             engine=engine,
             world=engine.world,
@@ -42,7 +50,11 @@ class Broker:
             limits=limits,
             unsent=Unsent(limits.unsent_bytes_max),
             catalog=Catalog(engine, settings),
-            routing=Routing(engine),
+            routing=routing,
+            groups=groups,
+            alarms=alarms,
+            when_open=[groups.open],
+            when_draining=[groups.close],
         )
 
 
@@ -53,4 +65,16 @@ def limits_of(settings: Settings) -> Limits:
         receive_bytes_max=settings.kafka_receive_bytes_max,
         fetch_bytes_max=settings.kafka_fetch_bytes_max,
         idle_seconds=settings.kafka_idle_ms_max / 1000,
+    )
+
+
+def group_bounds_of(settings: Settings) -> GroupBounds:
+    return GroupBounds(
+        groups_max=settings.groups_max,
+        members_max=settings.group_members_max,
+        metadata_bytes_max=settings.group_metadata_bytes_max,
+        session_ms_min=settings.group_session_ms_min,
+        session_ms_max=settings.group_session_ms_max,
+        initial_delay_ms=settings.group_initial_delay_ms,
+        note_bytes_max=settings.offset_note_bytes_max,
     )

@@ -12,6 +12,11 @@ from runnel.codec.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from runnel.codec.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from runnel.codec.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from runnel.errors import AlreadyThere, Corrupt, Fenced, NotThere, Refused, RunnelError, Unavailable, Uncertain
 from runnel.read.reader import OffsetOutOfRange
@@ -82,4 +87,30 @@ def _failed_list_offsets(request: Any, code: ErrorCode) -> Message:
     )
 
 
-_SPECIAL: Mapping[int, Callable[[Any, ErrorCode], Message]] = {0: _failed_produce, 2: _failed_list_offsets}
+def committed_response(
+    request: Any, code: ErrorCode, errors: Mapping[tuple[int, int], ErrorCode] | None = None
+) -> Message:
+    """The answer to an OffsetCommit: `code` for all partitions but those, by topic and place, that have their own."""
+    errors = errors or {}
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=errors.get((row, column), code)
+                    )
+                    for column, each in enumerate(topic.partitions)
+                ],
+            )
+            for row, topic in enumerate(request.topics)
+        ]
+    )
+
+
+_SPECIAL: Mapping[int, Callable[[Any, ErrorCode], Message]] = {
+    0: _failed_produce,
+    2: _failed_list_offsets,
+    8: committed_response,
+}

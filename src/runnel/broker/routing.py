@@ -12,7 +12,7 @@ from runnel.codec.errors import ErrorCode
 from runnel.engine import Engine
 from runnel.engine.rendezvous import owner_of
 from runnel.metadata.nodes import Node
-from runnel.model import StreamId, shard_of
+from runnel.model import StreamId, shard_of, shard_of_name
 from runnel.settings import Address
 
 _ZONE = re.compile(r"(?:^|[,;\s])zone_id=([^,;\s]*)")
@@ -87,8 +87,8 @@ class Routing:
         return self.leaders(zone)[shard_of(StreamId(stream), self._engine.cluster.shards)]
 
     def coordinator(self, key: str) -> Endpoint:
-        """The broker for a group or another thing with a name: the same for clients of every zone."""
-        node = self._owner(f"coordinator-{key}", "")
+        """The broker for a group or another thing with a name, the owner of its shard: for clients of every zone."""
+        node = self.leaders("")[shard_of_name(key, self._engine.cluster.shards)]
         return next(endpoint for endpoint in self.brokers() if endpoint.node == node)
 
     def endpoint(self, node: int) -> Endpoint | None:

@@ -78,6 +78,8 @@ class KafkaServer:
         """Listen; port 0 takes a free one. The address that was really taken."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(self.protocol, host, port, backlog=self.limits.backlog)
+        for begin in self.broker.when_open:
+            begin()
         taken = self._listener.sockets[0].getsockname()
         return str(taken[0]), int(taken[1])
 

@@ -25,9 +25,13 @@ class Group(msgspec.Struct, array_like=True):
     """simple (only commits), classic, consumer (KIP-848), and later share, streams."""
     generation: int = 0
     owner: bytes = b""
-    """The incarnation of the coordinator that entered this generation."""
+    """The coordinator that entered this generation or took the group over since."""
     members: bytes = b""
     offsets: dict[bytes, dict[int, Committed]] = {}
     """Topic id, partition, offset."""
     changed_ms: int = 0
     empty_since_ms: int | None = None
+
+    @property
+    def has_members(self) -> bool:
+        return self.kind != "simple" and self.empty_since_ms is None

@@ -156,6 +156,41 @@ class Settings:
         ),
     ] = ""
 
+    # Consumer groups
+
+    group_initial_delay_ms: Annotated[
+        int,
+        Knob(
+            "How long the first generation of a consumer group waits for more members to come.",
+            unit="ms",
+            low=0,
+            high=300_000,
+            presets={"small": 3000, "large": 3000},
+        ),
+    ] = 0
+    group_session_ms_min: Annotated[
+        int, Knob("The shortest session that a member of a classic group may ask for.", unit="ms", low=1)
+    ] = 6000
+    group_session_ms_max: Annotated[
+        int, Knob("The longest session that a member of a classic group may ask for.", unit="ms", low=1)
+    ] = 1_800_000
+    group_members_max: Annotated[int, Knob("Members of one consumer group.", low=1, high=1_000_000)] = 5000
+    group_metadata_bytes_max: Annotated[
+        int,
+        Knob(
+            "What the members of one consumer group may bring along together: their protocols and subscriptions.",
+            unit="bytes",
+            low=1024,
+            high=4 * MiB,
+        ),
+    ] = MiB
+    groups_max: Annotated[
+        int, Knob("Consumer groups with members that one node coordinates.", low=1, high=10_000_000)
+    ] = 100_000
+    offset_note_bytes_max: Annotated[
+        int, Knob("What a consumer may say along with a committed offset.", unit="bytes", low=0, high=MiB)
+    ] = 4096
+
     # Schemas
 
     registry: Annotated[

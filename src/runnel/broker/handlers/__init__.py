@@ -1,15 +1,19 @@
 """Handlers, one file per family of APIs. `runnel.broker` says how to add one.
 
 api_versions   what is offered here
+classic_groups members of classic groups join, assign, and say that they are alive
 cluster        the cluster as a whole: brokers, quorum, partitions by the page
 configs        settings of topics and brokers
 delete_records partitions that begin at a later offset
 fetch          records from offsets on
 leader_epochs  where the one epoch ends
+find_coordinator
+               whom to ask about a group
 leaderless     harmless answers for what means nothing without leaders
 list_offsets   beginnings, ends, and the first record at a time
 log_dirs       where records lie, and how much each partition has
 metadata       brokers, topics and whom to ask for their partitions
+offsets        how far groups have read
 produce        sealed batches in, offsets out
 producer_ids   numbers for idempotent producers
 quotas         there are none
@@ -25,15 +29,18 @@ from runnel.broker.broker import Broker
 from runnel.broker.call import Handler
 from runnel.broker.handlers import (
     api_versions,
+    classic_groups,
     cluster,
     configs,
     delete_records,
     fetch,
+    find_coordinator,
     leader_epochs,
     leaderless,
     list_offsets,
     log_dirs,
     metadata,
+    offsets,
     produce,
     producer_ids,
     quotas,
@@ -44,15 +51,18 @@ from runnel.broker.handlers import (
 
 FAMILIES: tuple[ModuleType, ...] = (
     api_versions,
+    classic_groups,
     cluster,
     configs,
     delete_records,
     fetch,
     leader_epochs,
+    find_coordinator,
     leaderless,
     list_offsets,
     log_dirs,
     metadata,
+    offsets,
     produce,
     producer_ids,
     quotas,

@@ -25,7 +25,14 @@ from runnel.metadata.updates.buckets import (
 )
 from runnel.metadata.updates.commit import CommitObject
 from runnel.metadata.updates.extents import ReplaceExtents
-from runnel.metadata.updates.groups import CommitOffsets, DeleteGroups, DeleteOffsets, EnterGeneration
+from runnel.metadata.updates.groups import (
+    CommitOffsets,
+    CommitOfMember,
+    DeleteGroups,
+    DeleteOffsets,
+    EnterGeneration,
+    TakeGroup,
+)
 from runnel.metadata.updates.lives import HoldSource, ReleaseSource, RemoveStream, TouchStream
 from runnel.metadata.updates.nodes import DrawNumbers, Found, RegisterNode, RemoveNode, RenewLease, SetSettings
 from runnel.metadata.updates.snapshots import PublishSnapshot, RetainStream, SetAttributes
@@ -47,6 +54,7 @@ AnyUpdate = (
     | AlterTopic
     | BeginCommit
     | CommitObject
+    | CommitOfMember
     | CommitOffsets
     | CreateStreams
     | CreateTopic
@@ -82,6 +90,7 @@ AnyUpdate = (
     | SealBucket
     | SetAttributes
     | SetSettings
+    | TakeGroup
     | TakePlanning
     | TouchStream
     | TruncateStreams
@@ -94,6 +103,7 @@ __all__ = [
     "AnyUpdate",
     "BeginCommit",
     "CommitObject",
+    "CommitOfMember",
     "CommitOffsets",
     "CreateStreams",
     "CreateTopic",
@@ -129,6 +139,7 @@ __all__ = [
     "SealBucket",
     "SetAttributes",
     "SetSettings",
+    "TakeGroup",
     "TakePlanning",
     "TouchStream",
     "TruncateStreams",

@@ -19,8 +19,29 @@ class GroupBusy(Refused):
     """The group has members."""
 
 
+class LedByAnother(Fenced):
+    """Another coordinator has taken the group over."""
+
+
+class TakeGroup(msgspec.Struct, array_like=True, frozen=True, tag="take-group"):
+    """A coordinator takes a group with members over, as it stands: from here on the one before it enters nothing."""
+
+    group: str
+    owner: bytes
+
+    def check(self, state: "ShardState") -> None:
+        if self.group not in state.groups:
+            raise NotThere(f"group '{self.group}' does not exist")
+
+    def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> None:
+        state.groups[self.group].owner = self.owner
+
+
 class EnterGeneration(msgspec.Struct, array_like=True, frozen=True, tag="enter-generation"):
-    """A coordinator enters what a rebalance has led to. It says which generation it believes in (`expects`)."""
+    """A coordinator enters what a rebalance has led to. It says which generation it believes in (`expects`).
+
+    A group with members must be its own; one without members is anybody's.
+    """
 
     group: str
     kind: str
@@ -35,6 +56,8 @@ class EnterGeneration(msgspec.Struct, array_like=True, frozen=True, tag="enter-g
         generation = known.generation if known is not None else 0
         if generation != self.expects:
             raise GenerationStale(f"group '{self.group}' is at generation {generation}, not {self.expects}")
+        if known is not None and known.has_members and known.owner != self.owner:
+            raise LedByAnother(f"group '{self.group}' is led by another coordinator")
 
     def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> None:
         group = state.groups.get(self.group)
@@ -49,7 +72,7 @@ class EnterGeneration(msgspec.Struct, array_like=True, frozen=True, tag="enter-g
 
 
 class CommitOffsets(msgspec.Struct, array_like=True, frozen=True, tag="commit-offsets"):
-    """Offsets by topic id and partition. With a generation, only while the group is in it and has this kind."""
+    """Offsets by topic id and partition. With a generation, only while the group is in it."""
 
     group: str
     offsets: dict[bytes, dict[int, Committed]]
@@ -62,14 +85,34 @@ class CommitOffsets(msgspec.Struct, array_like=True, frozen=True, tag="commit-of
             raise GenerationStale(f"group '{self.group}' is at generation {generation}, not {self.generation}")
 
     def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> None:
-        group = state.groups.get(self.group)
-        if group is None:
-            group = state.groups[self.group] = Group(self.group, empty_since_ms=at_ms)
-        group.changed_ms = at_ms
-        if group.empty_since_ms is not None:
-            group.empty_since_ms = at_ms
-        for topic, partitions in self.offsets.items():
-            group.offsets.setdefault(topic, {}).update(partitions)
+        _commit(state, self.group, self.offsets, at_ms)
+
+
+class CommitOfMember(msgspec.Struct, array_like=True, frozen=True, tag="commit-of-member"):
+    """The same for a member that its coordinator vouches for: only while this coordinator leads the group."""
+
+    group: str
+    owner: bytes
+    offsets: dict[bytes, dict[int, Committed]]
+
+    def check(self, state: "ShardState") -> None:
+        known = state.groups.get(self.group)
+        if known is None or known.owner != self.owner:
+            raise LedByAnother(f"group '{self.group}' is led by another coordinator")
+
+    def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> None:
+        _commit(state, self.group, self.offsets, at_ms)
+
+
+def _commit(state: "ShardState", name: str, offsets: dict[bytes, dict[int, Committed]], at_ms: int) -> None:
+    group = state.groups.get(name)
+    if group is None:
+        group = state.groups[name] = Group(name, empty_since_ms=at_ms)
+    group.changed_ms = at_ms
+    if group.empty_since_ms is not None:
+        group.empty_since_ms = at_ms
+    for topic, partitions in offsets.items():
+        group.offsets.setdefault(topic, {}).update(partitions)
 
 
 class DeleteOffsets(msgspec.Struct, array_like=True, frozen=True, tag="delete-offsets"):
