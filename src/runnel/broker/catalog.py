@@ -1,14 +1,18 @@
 """From names to streams: the only place where Kafka handlers look up topics and partitions.
 
 What is looked up is what this node has applied. A topic that was made elsewhere a moment ago may be missing; whoever
-must know for certain calls `refresh` first. Streams of other doors will become visible as topics here.
+must know for certain calls `refresh` first. Streams of the HTTP door are topics with one partition for those who name
+them (see engine/topic_names.py); a listing of all topics leaves them out, for there may be millions.
 """
 
 import re
+from collections.abc import Iterable
 
 from runnel.codec.errors import ErrorCode
 from runnel.engine import Engine
+from runnel.engine.topic_names import NAME_LENGTH_MAX, stream_behind, stream_name, topic_of
 from runnel.errors import AlreadyThere, RunnelError
+from runnel.metadata.buckets import HASHED_WHOLE
 from runnel.metadata.topic_settings import TopicRules
 from runnel.metadata.topics import Topic
 from runnel.model import ROOT, StreamId
@@ -17,7 +21,6 @@ from runnel.world.telemetry import get_log
 
 log = get_log("broker")
 
-NAME_LENGTH_MAX = 249
 _NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{NAME_LENGTH_MAX}}}")
 
 
@@ -30,10 +33,23 @@ class Catalog:
         self._creating: set[str] = set()
 
     def topic(self, name: str) -> Topic | None:
-        return self._engine.root.topics.get(name)
+        return self._engine.root.topics.get(name) or self._stream_named(name)
+
+    def _stream_named(self, topic: str) -> Topic | None:
+        name = stream_name(topic)
+        if name is None:
+            return None
+        stream = self._engine.named.usable(name)
+        return None if stream is None else topic_of(stream)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        return self._engine.topics.by_id(topic_id)
+        number = stream_behind(topic_id)
+        if number is None:
+            return self._engine.topics.by_id(topic_id)
+        stream = self._engine.shards.of_stream(number).state.streams.get(number)
+        if stream is None or stream.traits is None or self._engine.named.usable(stream.traits.name) is not stream:
+            return None
+        return topic_of(stream)
 
     def topics(self) -> list[Topic]:
         return self._engine.topics.all()
@@ -61,14 +77,23 @@ class Catalog:
         """What to say of a name under which there is nothing."""
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
-    async def refresh(self) -> None:
-        """Return when every topic that was acknowledged anywhere before this call can be looked up here."""
+    async def refresh(self, names: Iterable[str | None] = ()) -> None:
+        """Return when every topic that was acknowledged anywhere before this call can be looked up here.
+
+        Streams are topics only for who names them, so their names are asked for.
+        """
         await self._engine.catch_up(ROOT)
+        missing = [name for name in names if name and name not in self._engine.root.topics]
+        streams = filter(None, map(stream_name, missing))
+        for shard in sorted({self._engine.named.shard_of(name) for name in streams}):
+            await self._engine.catch_up(shard)
 
     async def create_on_demand(self, name: str) -> Topic | ErrorCode:
         """Make a topic because a client asked for its metadata."""
         if not valid_name(name):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if self._is_reserved(name):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if name in self._creating:
             return ErrorCode.LEADER_NOT_AVAILABLE
         self._creating.add(name)
@@ -83,6 +108,12 @@ class Catalog:
         finally:
             self._creating.discard(name)
         return topic
+
+    def _is_reserved(self, name: str) -> bool:
+        """Whether a name is one of a bucket's: a topic of that name would hide a stream that may come."""
+        stream = stream_name(name)
+        bucket = stream.partition("/")[0] if stream is not None else ""
+        return bucket == HASHED_WHOLE or bucket in self._engine.root.buckets
 
 
 def valid_name(name: str) -> bool:

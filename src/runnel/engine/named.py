@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from runnel.engine.shards import Shards
 from runnel.errors import AlreadyThere, NotThere, RunnelError, Uncertain
 from runnel.ingest.ticket import Answer, Ticket
+from runnel.metadata.buckets import placement_of
 from runnel.metadata.entry import Update
 from runnel.metadata.producers import Verdict
 from runnel.metadata.stream import Fork, Stream, Traits, touch_slack_ms
@@ -51,17 +52,31 @@ class NamedStreams:
         self._shards = shards
         self._world = world
 
+    def shard_of(self, name: str) -> ShardId:
+        """Where the stream of this name lives."""
+        return shard_of_name(placement_of(name), self._shards.count)
+
     # --- looking
 
     def known(self, name: str) -> Stream | None:
         """The stream of this name as far as it is applied here; it may be leaving or over."""
-        state = self._shards.follower(shard_of_name(name, self._shards.count)).state
+        state = self._shards.follower(self.shard_of(name)).state
         number = state.names.get(name)
         return None if number is None else state.streams[number]
 
+    def usable(self, name: str) -> Stream | None:
+        """The same, if it can be used: it is not over, and not only held by its forks."""
+        try:
+            stream = self.known(name)
+        except RunnelError:
+            return None  # its shard is not followed here
+        if stream is None or self.is_over(stream) or (stream.traits is not None and stream.traits.leaving):
+            return None
+        return stream
+
     async def find(self, name: str) -> Stream | None:
         """The stream of this name, now. One whose time is over is removed on the way."""
-        shard = shard_of_name(name, self._shards.count)
+        shard = self.shard_of(name)
         await self._shards.follow([shard])
         await self._shards.follower(shard).catch_up()
         stream = self.known(name)
@@ -97,7 +112,7 @@ class NamedStreams:
 
     async def open(self, traits: Traits, *, closed: bool = False, body: Body | None = None) -> StreamId:
         """Make a stream, with its first records if there are any, in one entry; `AlreadyThere` if the name is taken."""
-        shard = shard_of_name(traits.name, self._shards.count)
+        shard = self.shard_of(traits.name)
         if body is None:
             return StreamId(await self._propose(shard, OpenStream(traits, closed)))
         await self._shards.follow([shard])

@@ -185,7 +185,7 @@ def test_a_big_stream_is_read_in_chunks_that_join_to_the_same_bytes(nodes, run):
             while True:
                 _, headers, body = await node("GET", f"/v1/stream/a?offset={offset}")
                 joined, offset, answers = joined + body, headers["stream-next-offset"], answers + 1
-                assert len(body) <= node.service.chunk_bytes_max
+                assert len(body) <= node.service.chunks.bytes_max
                 if "stream-up-to-date" in headers:
                     break
             assert answers == 3

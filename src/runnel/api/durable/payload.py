@@ -6,25 +6,16 @@ JSON readers as a string, so that one bad record never breaks the array around i
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
+from runnel.api.durable.chunks import Chunk
 from runnel.api.streams import json_mode
 from runnel.codec.records import Record, build_batch, read_records
 from runnel.engine.named import Body
 from runnel.errors import Refused
 
 _is_json = msgspec.json.Decoder(msgspec.Raw).decode
-
-
-class Chunk(NamedTuple):
-    """A run of records as a reader gets it."""
-
-    start: int
-    next: int
-    body: bytes
-    records: int
 
 
 def sealed(values: Sequence[bytes | memoryview], now_ms: int) -> Body:

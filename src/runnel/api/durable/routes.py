@@ -9,7 +9,8 @@ from typing import Any
 
 from runnel.api.answer import Answer
 from runnel.api.durable.service import StreamService, Writer, answer_of
-from runnel.api.durable.tails import Tails, range_of, read_response
+from runnel.api.durable.tails import Tails
+from runnel.api.durable.views import ProtocolView, range_of, read_response
 from runnel.api.messages import Request, Response
 from runnel.api.routes import Found as Parts
 from runnel.api.routes import Routes
@@ -32,6 +33,7 @@ class StreamRoutes:
     def __init__(self, service: StreamService, tails: Tails) -> None:
         self._service = service
         self._tails = tails
+        self._view = ProtocolView(service.chunks, tails.cursor)
         self._tasks = service.world.tasks
 
     def add_to(self, routes: Routes) -> None:
@@ -103,15 +105,15 @@ class StreamRoutes:
         ask = asks.read_ask(request)
         found = await self._service.read(name, ask.place, earliest=ask.offset_text == "-1")
         if ask.live is Live.SSE:
-            self._tails.subscribe(found.stream, found.chunk.start, ask, respond)
+            self._tails.subscribe(found.stream, self._view, found.chunk.start, ask.cursor, respond)
         elif ask.live is Live.NO:
             respond(read_response(found, ask, cursor=None))
         elif found.chunk.next > found.chunk.start:
-            respond(read_response(found, ask, cursor=self._tails.cursor(ask.cursor)))
+            respond(self._view.answer(found, ask))
         elif found.closed and found.up_to_date:
             respond(answers.nothing_new_answer(range_of(found, ask), cursor=None))
         else:
-            self._tails.poll(found, ask, respond)
+            self._tails.poll(found, self._view, ask, respond)
 
 
 def _fail(request: Request, respond: Answer, error: Exception) -> None:

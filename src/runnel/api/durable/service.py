@@ -9,17 +9,15 @@ A name is the engine's: bucket, slash, path. What a request may not do is an err
 addresses turn them into answers (`answer_of`).
 
 A read that says that it has reached the tail has looked at the ledger first, so it knows of every append that was
-acknowledged anywhere before it came. Chunks are immutable, so readers of one place share one; they are kept while
-there is room.
+acknowledged anywhere before it came. See chunks.py for what readers share.
 """
 
-import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from runnel.api.durable.payload import Chunk, chunk_of, sealed, values_in
+from runnel.api.durable.chunks import CHUNK_BYTES_MAX, Chunk, Chunks, Found, StreamGone, raise_of
+from runnel.api.durable.payload import chunk_of, sealed, values_in
 from runnel.api.messages import Response
 from runnel.api.problems import problem_of
 from runnel.api.streams import answers, words
@@ -27,6 +25,7 @@ from runnel.api.streams.answers import Appended, Described
 from runnel.api.streams.asks import AppendAsk, CreateAsk, ForkAsk
 from runnel.api.streams.content_types import DEFAULT, is_json, same_type
 from runnel.api.streams.offsets import Place
+from runnel.codec.records import read_records
 from runnel.engine import Engine
 from runnel.engine.named import Body
 from runnel.errors import AlreadyThere, NotThere, Refused, RunnelError
@@ -37,17 +36,10 @@ from runnel.metadata.producers import Verdict
 from runnel.metadata.stream import Stream, Traits
 from runnel.metadata.updates.commit import Guard
 from runnel.model import StreamId, shard_of
-from runnel.read.reader import Ask, OffsetOutOfRange, Read, StreamUnknown
+from runnel.read.reader import Ask, Read
 from runnel.world.telemetry import get_log
 
 log = get_log("durable")
-
-CHUNK_BYTES_MAX = 1 << 20
-CHUNKS_BYTES_MAX = 32 << 20
-
-
-class StreamGone(Refused):
-    """Deleted, but forks read from it; or trimmed away."""
 
 
 class Different(AlreadyThere):
@@ -99,45 +91,9 @@ class Created:
     new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a read found: the stream as it is now, and a chunk; `tail` is the end that was looked at."""
-
-    stream: Stream
-    chunk: Chunk
-    tail: int
-    closed: bool
-
-    @property
-    def up_to_date(self) -> bool:
-        return self.chunk.next >= self.tail
-
-
-class Chunks:
-    """Chunks that were read lately, within a bound of bytes."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self.size = 0
-        self._kept: OrderedDict[tuple[int, int], tuple[Chunk, int]] = OrderedDict()
-
-    def get(self, stream: int, offset: int, end: int) -> Chunk | None:
-        """The chunk that begins here, unless more could be read by now than there was when it was made."""
-        kept = self._kept.get((stream, offset))
-        if kept is None or (kept[0].next == kept[1] and kept[1] != end):
-            return None
-        self._kept.move_to_end((stream, offset))
-        return kept[0]
-
-    def put(self, stream: int, chunk: Chunk, end: int) -> None:
-        key = (stream, chunk.start)
-        if (old := self._kept.pop(key, None)) is not None:
-            self.size -= len(old[0].body)
-        self._kept[key] = (chunk, end)
-        self.size += len(chunk.body)
-        while self.size > self.bytes_max:
-            _, (gone, _) = self._kept.popitem(last=False)
-            self.size -= len(gone.body)
+def render(stream: Stream, read: Read) -> Chunk:
+    """Records as the protocol's readers get them."""
+    return chunk_of(read.data, read.offset, read.next, json=is_json(_traits(stream).content_type))
 
 
 class StreamService:
@@ -147,21 +103,13 @@ class StreamService:
         self.engine = engine
         self.world = engine.world
         self.named = engine.named
-        self.chunk_bytes_max = chunk_bytes_max
-        self._chunks = Chunks(CHUNKS_BYTES_MAX)
-        self._loading: dict[tuple[int, int], asyncio.Future[Read]] = {}
+        self.chunks = Chunks(engine, render, bytes_max=chunk_bytes_max)
 
     # --- looking
 
     def known(self, name: str) -> Stream | None:
         """The stream as far as it is applied here, if it can be used."""
-        try:
-            stream = self.named.known(name)
-        except RunnelError:
-            return None
-        if stream is None or self.named.is_over(stream) or _traits(stream).leaving:
-            return None
-        return stream
+        return self.named.usable(name)
 
     async def find(self, name: str) -> Stream:
         """The stream, now; `StreamGone` when only its forks hold it."""
@@ -267,7 +215,7 @@ class StreamService:
 
     async def _cut_bytes(self, source: Stream, record: int, left: int) -> tuple[int, bytes]:
         while record < source.end:
-            chunk = await self.chunk(source, record, one=True)
+            chunk = await self.first_record(source, record)
             if left < len(chunk.body):
                 return record, chunk.body[:left]
             left -= len(chunk.body)
@@ -378,103 +326,29 @@ class StreamService:
         if place is None:
             return self.at_tail(stream)
         offset = first_offset(stream, place, earliest=earliest)
-        chunk = await self.chunk(stream, offset)
+        chunk = await self.chunks.load(stream, offset)
         if chunk.next >= stream.end:
             stream = await self.find(name)  # it will be said that this is the tail
             if chunk.next < stream.end:
-                chunk = await self.chunk(stream, offset)
+                chunk = await self.chunks.load(stream, offset)
         return Found(stream, chunk, stream.end, stream.closed)
 
     def at_tail(self, stream: Stream) -> Found:
         body = b"[]" if is_json(_traits(stream).content_type) else b""
         return Found(stream, Chunk(stream.end, stream.end, body, 0), stream.end, stream.closed)
 
-    def chunk_now(self, stream: Stream, offset: int) -> Chunk | None:
-        """A chunk if all of it lies in memory."""
-        kept = self._chunks.get(stream.id, offset, stream.end)
-        if kept is not None or _inherits(stream, offset):
-            return kept
-        reads = self.engine.reader.at_hand([Ask(StreamId(stream.id), offset, self.chunk_bytes_max)])
-        return None if reads is None else self._keep(stream, reads[0])
-
-    async def chunk(self, stream: Stream, offset: int, *, one: bool = False) -> Chunk:
-        """A chunk, wherever it lies; `one` asks for the first record's batch only."""
-        if one:
-            (read,) = await self.engine.read_many([Ask(StreamId(stream.id), offset, 1)])
-            return self._first_record(stream, read)
-        chunk = self.chunk_now(stream, offset)
-        if chunk is None:
-            chunk = self._keep(stream, await self._load(stream.id, offset))
-        return chunk
-
-    def _first_record(self, stream: Stream, read: Read) -> Chunk:
-        chunk = self._keep(stream, read)
-        if chunk.records <= 1:
-            return chunk
-        from runnel.codec.records import read_records  # noqa: PLC0415  Kafka batches in streams of bytes are rare
-
-        first = next(record for record in read_records(read.data) if record.offset >= read.offset)
-        return replace_chunk(chunk, first.offset + 1, first.value or b"")
-
-    async def _load(self, number: int, offset: int) -> Read:
-        """Read once for all who ask for the same place at the same time."""
-        loading = self._loading.get((number, offset))
-        if loading is None:
-            loading = self._loading[number, offset] = asyncio.get_running_loop().create_future()
-            try:
-                read = await self._read(StreamId(number), offset)
-                loading.set_result(read)
-            except BaseException:
-                loading.cancel()
-                raise
-            finally:
-                del self._loading[number, offset]
-            return read
-        try:
-            return await asyncio.shield(loading)
-        except asyncio.CancelledError:
-            if not loading.cancelled():
-                raise
-            return await self._load(number, offset)
-
-    async def _read(self, number: StreamId, offset: int) -> Read:
-        """A chunk's worth of batches; a read of a fork goes on where what it inherits ends."""
-        (read,) = await self.engine.read_many([Ask(number, offset, self.chunk_bytes_max)])
-        while read.error is None and len(read.data) < self.chunk_bytes_max and read.next < read.end:
-            room = self.chunk_bytes_max - len(read.data)
-            (more,) = await self.engine.read_many([Ask(number, read.next, room)])
-            if more.error is not None or more.next == read.next or len(more.data) > room:
-                break
-            read.data += more.data
-            read.next, read.end, read.closed = more.next, more.end, more.closed
-        return read
-
-    def _keep(self, stream: Stream, read: Read) -> Chunk:
-        match read.error:
-            case None:
-                pass
-            case OffsetOutOfRange():
-                if read.error.start > read.offset:
-                    raise StreamGone("that part of the stream is gone")
-                raise read.error
-            case StreamUnknown():
-                raise NotThere("there is no such stream")
-            case error:
-                raise error
-        chunk = chunk_of(read.data, read.offset, read.next, json=is_json(_traits(stream).content_type))
-        if read.data:
-            self._chunks.put(stream.id, chunk, read.end)
-        return chunk
+    async def first_record(self, stream: Stream, offset: int) -> Chunk:
+        """The record at an offset alone."""
+        (read,) = await self.engine.read_many([Ask(StreamId(stream.id), offset, 1)])
+        raise_of(read)
+        first = next(record for record in read_records(read.data) if record.offset >= offset)
+        return Chunk(offset, first.offset + 1, first.value or b"", 1)
 
     def _stream(self, number: StreamId) -> Stream:
         stream = self.engine.shards.follower(shard_of(number, self.engine.cluster.shards)).state.streams.get(number)
         if stream is None:
             raise NotThere("the stream was removed in the meantime")
         return stream
-
-
-def replace_chunk(chunk: Chunk, behind: int, body: bytes) -> Chunk:
-    return chunk._replace(next=behind, body=body, records=1)
 
 
 def described(stream: Stream) -> Described:
@@ -492,11 +366,6 @@ def described(stream: Stream) -> Described:
 def _traits(stream: Stream) -> Traits:
     assert stream.traits is not None, "a stream that was found by its name has traits"
     return stream.traits
-
-
-def _inherits(stream: Stream, offset: int) -> bool:
-    fork = _traits(stream).fork
-    return fork is not None and offset < fork.offset
 
 
 def first_offset(stream: Stream, place: Place, *, earliest: bool) -> int:

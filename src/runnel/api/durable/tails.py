@@ -15,17 +15,15 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from runnel.api.answer import Answer
-from runnel.api.durable.payload import Chunk
-from runnel.api.durable.service import Found, StreamService, answer_of
+from runnel.api.durable.chunks import Chunk, Found
+from runnel.api.durable.service import StreamService, answer_of
+from runnel.api.durable.views import View, Where
 from runnel.api.messages import Response
 from runnel.api.streams import answers, sse
-from runnel.api.streams.answers import Range
-from runnel.api.streams.asks import ReadAsk
 from runnel.api.streams.caching import next_cursor
-from runnel.api.streams.content_types import is_text
-from runnel.api.streams.offsets import mint
 from runnel.errors import NotThere, RunnelError, Unavailable
 from runnel.metadata.stream import Stream
 from runnel.model import StreamId
@@ -44,24 +42,25 @@ class TailLimits:
 class Poll:
     """One long-poll that waits."""
 
-    __slots__ = ("ask", "offset", "respond")
+    __slots__ = ("ask", "offset", "respond", "view")
 
-    def __init__(self, respond: Answer, offset: int, ask: ReadAsk) -> None:
+    def __init__(self, respond: Answer, view: View, offset: int, ask: Any) -> None:
         self.respond = respond
+        self.view = view
         self.offset = offset
         self.ask = ask
 
 
 class Subscriber:
-    """One event stream. `told` is the control event that its reader has seen last: what it says need not be said again."""
+    """One event stream. `told` says that its reader knows that it is at the tail."""
 
-    __slots__ = ("binary", "cursor", "offset", "respond", "told", "written_at")
+    __slots__ = ("cursor", "offset", "respond", "told", "view", "written_at")
 
-    def __init__(self, respond: Answer, offset: int, cursor: str | None, *, binary: bool, now: float) -> None:
+    def __init__(self, respond: Answer, view: View, offset: int, cursor: str | None, now: float) -> None:
         self.respond = respond
+        self.view = view
         self.offset = offset
         self.cursor = cursor
-        self.binary = binary
         self.told = False
         self.written_at = now
 
@@ -88,10 +87,10 @@ class Tails:
 
     # --- what comes in
 
-    def poll(self, found: Found, ask: ReadAsk, respond: Answer) -> None:
+    def poll(self, found: Found, view: View, ask: Any, respond: Answer) -> None:
         """Answer a long-poll that found nothing, once there is something; `found` is where it stands."""
         tail = self._tail(found.stream)
-        poll = Poll(respond, found.chunk.next, ask)
+        poll = Poll(respond, view, found.chunk.next, ask)
         tail.polls[poll] = None
         self.readers += 1
 
@@ -99,32 +98,17 @@ class Tails:
             if poll in tail.polls:
                 tail.leave(poll)
                 stream = tail.stream()
-                respond(self.nothing_new(stream, poll) if stream is not None else answers.missing())
+                respond(nothing_new(stream, poll) if stream is not None else answers.missing())
 
         respond.when_gone = lambda: tail.leave(poll)
         respond.when_draining = over
         self.at(self.limits.long_poll_seconds, over)
         tail.soon()  # something may have come while we looked
 
-    def nothing_new(self, stream: Stream, poll: Poll) -> Response:
-        assert stream.traits is not None
-        reached = stream.end <= poll.offset
-        found = Range(
-            stream=stream.id,
-            start=poll.ask.offset_text,
-            next_offset=poll.offset,
-            content_type=stream.traits.content_type,
-            up_to_date=reached,
-            closed=stream.closed,
-        )
-        return answers.nothing_new_answer(found, cursor=self.cursor(poll.ask.cursor))
-
-    def subscribe(self, stream: Stream, offset: int, ask: ReadAsk, respond: Answer) -> None:
-        """Begin an event stream at an offset."""
-        assert stream.traits is not None
-        binary = not is_text(stream.traits.content_type)
+    def subscribe(self, stream: Stream, view: View, offset: int, cursor: str | None, respond: Answer) -> None:
+        """Begin an event stream at an offset; `cursor` is the one that its reader came with."""
         tail = self._tail(stream)
-        subscriber = Subscriber(respond, offset, ask.cursor, binary=binary, now=self.clock.monotonic())
+        subscriber = Subscriber(respond, view, offset, cursor, self.clock.monotonic())
         tail.subscribers[subscriber] = None
         self.readers += 1
 
@@ -147,7 +131,7 @@ class Tails:
         respond.when_gone = lambda: tail.leave(subscriber)
         respond.when_draining = recycle
         respond.when_writable = lambda: tail.pump_quietly(subscriber)
-        respond.begin(200, answers.sse_headers(sse.CONTENT_TYPE, binary=binary))
+        respond.begin(200, view.headers(stream))
         self.at(self.limits.recycle_seconds, recycle)
         if self.limits.heartbeat_seconds < self.limits.recycle_seconds:
             self.at(self.limits.heartbeat_seconds, beat)
@@ -203,7 +187,7 @@ class _Tail:
         self.polls: dict[Poll, None] = {}
         self.subscribers: dict[Subscriber, None] = {}
         self._soon = False
-        self._loading: set[int] = set()
+        self._loading: set[tuple[View, int]] = set()
         self._rendered: dict[tuple[object, ...], bytes] = {}
         self._follower = tails.service.engine.shards.of_stream(StreamId(number))
         self._follower.watch(number, self._woken)
@@ -256,25 +240,25 @@ class _Tail:
 
     # --- chunks
 
-    def _chunk(self, stream: Stream, offset: int) -> Chunk | None:
+    def _chunk(self, stream: Stream, view: View, offset: int) -> Chunk | None:
         """The chunk at an offset, or None: it is being read, and all will be served again when it is there."""
-        chunk = self.tails.service.chunk_now(stream, offset)
-        if chunk is None and offset not in self._loading:
-            self._loading.add(offset)
-            self.tails.service.world.tasks.spawn(self._load(stream, offset), name="load for tail")
+        chunk = view.chunks.now(stream, offset)
+        if chunk is None and (view, offset) not in self._loading:
+            self._loading.add((view, offset))
+            self.tails.service.world.tasks.spawn(self._load(stream, view, offset), name="load for tail")
         return chunk
 
-    async def _load(self, stream: Stream, offset: int) -> None:
+    async def _load(self, stream: Stream, view: View, offset: int) -> None:
         try:
-            await self.tails.service.chunk(stream, offset)
+            await view.chunks.load(stream, offset)
         except RunnelError as error:
-            self._loading.discard(offset)
-            for poll in [each for each in self.polls if each.offset == offset]:
-                self._mishap(poll, error)
-            for subscriber in [each for each in self.subscribers if each.offset == offset]:
-                self._mishap(subscriber, error)
+            self._loading.discard((view, offset))
+            readers: list[Poll | Subscriber] = [*self.polls, *self.subscribers]
+            for reader in readers:
+                if reader.view is view and reader.offset == offset:
+                    self._mishap(reader, error)
         else:
-            self._loading.discard(offset)
+            self._loading.discard((view, offset))
             self._serve()
 
     # --- long-polls
@@ -284,15 +268,14 @@ class _Tail:
         if stream is None:
             raise NotThere("there is no such stream")
         if stream.end > poll.offset:
-            chunk = self._chunk(stream, poll.offset)
+            chunk = self._chunk(stream, poll.view, poll.offset)
             if chunk is None:
                 return
             self.leave(poll)
-            found = Found(stream, chunk, stream.end, stream.closed)
-            poll.respond(read_response(found, poll.ask, cursor=self.tails.cursor(poll.ask.cursor)))
+            poll.respond(poll.view.answer(Found(stream, chunk, stream.end, stream.closed), poll.ask))
         elif stream.closed:
             self.leave(poll)
-            poll.respond(self.tails.nothing_new(stream, poll))
+            poll.respond(nothing_new(stream, poll))
 
     # --- event streams
 
@@ -314,11 +297,12 @@ class _Tail:
             if subscriber.offset >= stream.end:
                 self._say_where(subscriber, stream)
                 return
-            chunk = self._chunk(stream, subscriber.offset)
+            chunk = self._chunk(stream, subscriber.view, subscriber.offset)
             if chunk is None:
                 return
             ends = stream.closed and chunk.next >= stream.end
-            events = self._events(subscriber, chunk, up_to_date=chunk.next >= stream.end, ends=ends)
+            where = Where(chunk.next, subscriber.cursor, chunk.next >= stream.end, ends)
+            events = self._events(stream, subscriber.view, chunk, where)
             subscriber.offset = chunk.next
             subscriber.told = chunk.next >= stream.end
             subscriber.written_at = self.tails.clock.monotonic()
@@ -335,50 +319,25 @@ class _Tail:
             return
         subscriber.told = True
         subscriber.written_at = self.tails.clock.monotonic()
-        subscriber.respond.write(self._control(subscriber, subscriber.offset, up_to_date=True, ends=stream.closed))
+        where = Where(subscriber.offset, subscriber.cursor, up_to_date=True, ends=stream.closed)
+        subscriber.respond.write(subscriber.view.control(stream, where))
         if stream.closed:
             self.leave(subscriber)
             if not subscriber.respond.gone:
                 subscriber.respond.end()
 
-    def _events(self, subscriber: Subscriber, chunk: Chunk, *, up_to_date: bool, ends: bool) -> bytes:
-        """A data event and its control event; made once for all who are at the same place."""
-        if subscriber.cursor is not None:
-            return self._data(subscriber, chunk) + self._control(
-                subscriber, chunk.next, up_to_date=up_to_date, ends=ends
-            )
-        key = (chunk.start, chunk.next, up_to_date, ends, subscriber.binary)
+    def _events(self, stream: Stream, view: View, chunk: Chunk, where: Where) -> bytes:
+        """A chunk's events and what is said behind them; made once for all who are at the same place."""
+        key = (view, chunk.start, where)
         events = self._rendered.get(key)
         if events is None:
-            control = self._control(subscriber, chunk.next, up_to_date=up_to_date, ends=ends)
-            events = self._rendered[key] = self._data(subscriber, chunk) + control
+            events = view.data(stream, chunk) + view.control(stream, where)
+            if where.cursor is None:
+                self._rendered[key] = events
         return events
 
-    def _data(self, subscriber: Subscriber, chunk: Chunk) -> bytes:
-        return sse.data_event(chunk.body, binary=subscriber.binary) if chunk.records else b""
 
-    def _control(self, subscriber: Subscriber, offset: int, *, up_to_date: bool, ends: bool) -> bytes:
-        cursor = None if ends else self.tails.cursor(subscriber.cursor)
-        return sse.control_event(mint(offset), cursor=cursor, up_to_date=up_to_date, closed=ends)
-
-
-def range_of(found: Found, ask: ReadAsk) -> Range:
-    assert found.stream.traits is not None
-    return Range(
-        stream=found.stream.id,
-        start=ask.offset_text,
-        next_offset=found.chunk.next,
-        content_type=found.stream.traits.content_type,
-        up_to_date=found.up_to_date,
-        closed=found.closed,
-    )
-
-
-def read_response(found: Found, ask: ReadAsk, *, cursor: str | None) -> Response:
-    return answers.read_answer(
-        range_of(found, ask),
-        found.chunk.body,
-        cursor=cursor,
-        if_none_match=ask.if_none_match,
-        etag=ask.place is not None,
-    )
+def nothing_new(stream: Stream, poll: Poll) -> Response:
+    """The answer to a long-poll that has waited for nothing."""
+    chunk = Chunk(poll.offset, poll.offset, b"", 0)
+    return poll.view.nothing(Found(stream, chunk, stream.end, stream.closed), poll.ask)

@@ -50,7 +50,7 @@ async def _look_closer(broker: Broker, call: Call) -> MetadataResponse:
     request = call.request
     error: ErrorCode | None = None
     try:
-        await broker.catalog.refresh()
+        await broker.catalog.refresh(asked.name for asked in request.topics)
     except RunnelError:
         error = ErrorCode.LEADER_NOT_AVAILABLE  # nobody can tell now: the client asks again
     told = []
