@@ -107,15 +107,22 @@ class _Schemas:
 
 def infer(samples: Iterable[bytes], known: Shape | None = None) -> Shape:
     """The columns that fit all samples, and what was known before; samples that are no JSON are passed over."""
-    found = NOTHING
-    if known is not None:
-        found = known.kids[0].named("") if known.wire == Wire.BARE else replace(known, null_at=NULLABLE)
+    found = NOTHING if known is None else _unrooted(known)
     for sample in samples:
         try:
             found = widen(found, _seen(json.loads(sample), 0))
         except (ValueError, RecursionError):
             continue
     return _root(found)
+
+
+def _unrooted(root: Shape) -> Shape:
+    return root.kids[0].named("") if root.wire == Wire.BARE else replace(root, null_at=NULLABLE)
+
+
+def widen_roots(a: Shape, b: Shape) -> Shape:
+    """The columns that fit the values of two inferred shapes."""
+    return _root(widen(_unrooted(a), _unrooted(b)))
 
 
 def _seen(value: Any, depth: int) -> Shape:

@@ -205,7 +205,6 @@ def read_inferred(values: pa.BinaryArray, known: Shape | None = None) -> tuple[C
     Only values that do not fit what is known are looked at one by one, a few hundred a round: a stream whose shape
     has settled is read at full speed.
     """
-    writer = Writer(Format.JSON, UNFRAMED, "", framed=False)
     present = values.drop_null()
     shape = known or json_values.infer(present.slice(0, INFER_SAMPLES).to_pylist())
     for _ in range(INFER_ROUNDS):
@@ -218,11 +217,16 @@ def read_inferred(values: pa.BinaryArray, known: Shape | None = None) -> tuple[C
         if wider == shape:
             break
         shape = wider
+    return read_known(values, shape), shape
+
+
+def read_known(values: pa.BinaryArray, shape: Shape) -> Columns:
+    """Unframed JSON by a shape that was inferred before; keys that it does not have stay in the originals."""
     unreadable: dict[int, str] = {}
     places = pa.array(range(len(values)), pa.int64())
-    group = _read(writer, shape, places, values, unreadable, b"")
+    group = _read(Writer(Format.JSON, UNFRAMED, "", framed=False), shape, places, values, unreadable, b"")
     nulls = places.filter(pc.is_null(values))
-    return Columns((group,) if len(group.rows) else (), nulls, unreadable), shape
+    return Columns((group,) if len(group.rows) else (), nulls, unreadable)
 
 
 def write_values(writer: Writer, shape: Shape, rows: pa.StructArray, style: int, originals: pa.BinaryArray) -> pa.Array:
