@@ -30,17 +30,15 @@ class Cluster:
 
 async def find_cluster(objects: ObjectStore, chance: Chance, shards: int = SHARDS) -> Cluster:
     """The cluster that lives in a bucket; an empty bucket becomes one. Of several founders one wins, for all."""
-    try:
-        return _read(bytes(await objects.read(NAME)))
-    except NotThere:
-        pass
     if not 1 <= shards <= SHARDS_MAX:
         raise Refused(f"a cluster has 1 to {SHARDS_MAX} shards, not {shards}")
     cluster_id = base64.urlsafe_b64encode(chance.randbytes(16)).decode().rstrip("=")
     body = json.dumps({"format": FORMAT, "cluster_id": cluster_id, "shards": shards}).encode()
-    with suppress(AlreadyThere, Uncertain):  # whoever it was: what stands there now is the cluster
-        await objects.put_new(NAME, body)
-    return _read(bytes(await objects.read(NAME)))
+    while True:  # whoever it was, and whether or not our own attempt came through: what stands there is the cluster
+        with suppress(NotThere):
+            return _read(bytes(await objects.read(NAME)))
+        with suppress(AlreadyThere, Uncertain):
+            await objects.put_new(NAME, body)
 
 
 def _read(body: bytes) -> Cluster:

@@ -12,10 +12,10 @@ streams at once); the rest is comfort.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from runnel.codec.batches import check_batches
 from runnel.codec.compression import Compression
@@ -30,7 +30,7 @@ from runnel.engine.snapshots import Snapshots
 from runnel.engine.sweep import Sweep
 from runnel.engine.topics import Topics
 from runnel.engine.upkeep import Upkeep, UpkeepLimits
-from runnel.errors import NotThere, Refused, RunnelError
+from runnel.errors import NotThere, Refused, RunnelError, Unavailable, Uncertain
 from runnel.ingest.flush import Flusher, FlushLimits
 from runnel.ingest.gather import Ingest, IngestLimits
 from runnel.ingest.ticket import Answer, Ticket
@@ -53,6 +53,7 @@ from runnel.world.telemetry import get_log
 from runnel.world.world import World, real_world
 
 log = get_log("engine")
+T = TypeVar("T")
 
 PRODUCER_IDS_DRAWN = 1000
 """Producer ids are drawn from the root shard a thousand at a time."""
@@ -67,6 +68,8 @@ class EngineLimits:
     follower: FollowerLimits = field(default_factory=FollowerLimits)
     proposer: ProposerLimits = field(default_factory=ProposerLimits)
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
+    open_patience_s: float = 10.0
+    """How long each step of opening is tried while store or ledger cannot be reached."""
     cache_bytes_max: int = 128 * 1024 * 1024
     free_blocks_bytes_max: int = 32 * 1024 * 1024
     ahead_bytes_max: int = 32 * 1024 * 1024
@@ -133,18 +136,21 @@ class Engine:
         world, limits = self.world, self.limits
         self.objects = await self._open_objects()
         self.ledger = await self._open_ledger()
-        self.cluster = await find_cluster(self.objects, world.chance.fork("cluster"), self._shards_wanted)
+        self.cluster = await self._patiently(
+            lambda: find_cluster(self.objects, world.chance.fork("cluster"), self._shards_wanted)
+        )
         self.shards = Shards(self._make_follower, self.cluster.shards)
         self.proposer = Proposer(self.ledger, self.shards.follower, world, limits.proposer)
-        await self.shards.follow([ROOT])
-        await self._agree_on_the_cluster()
+        await self._patiently(lambda: self.shards.follow([ROOT]))
+        await self._patiently(self._agree_on_the_cluster)
         if self._eager:
-            await self.shards.follow(ShardId(number) for number in range(1, self.cluster.shards + 1))
+            all_shards = [ShardId(number) for number in range(1, self.cluster.shards + 1)]
+            await self._patiently(lambda: self.shards.follow(all_shards))
         self.pool = BlockPool(limits.free_blocks_bytes_max)
         self.cache = ObjectCache(limits.cache_bytes_max, self.pool)
         if self._presence is not None:
             self.membership = Membership(self._presence, self.shards.follower(ROOT), self.propose, world)
-            await self.membership.join()
+            await self._patiently(self.membership.join)
         flusher = Flusher(
             self.objects,
             self.proposer,
@@ -190,6 +196,20 @@ class Engine:
         )
         if self._eager:
             self._upkeep_task = world.tasks.spawn(self.upkeep.run(), name="upkeep")
+
+    async def _patiently(self, step: Callable[[], Awaitable[T]]) -> T:
+        """A step of opening, tried for a while: a store that asks to slow down is no reason to give up."""
+        clock, pause = self.world.clock, 0.05
+        deadline = clock.monotonic() + self.limits.open_patience_s
+        while True:
+            try:
+                return await step()
+            except (Unavailable, Uncertain) as error:
+                if clock.monotonic() + pause > deadline:
+                    raise
+                log.warning("opening_takes_longer", error=str(error), again_s=pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 1.0)
 
     async def _open_objects(self) -> ObjectStore:
         if not isinstance(self._objects_given, str):

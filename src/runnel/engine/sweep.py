@@ -4,7 +4,7 @@ These are write-ahead objects and what is published beside streams; both have th
 
 An object may be missing from every shard's state and yet be wanted: its writer may be slow, and its entry on the way.
 So the sweep first enters its *horizon* in the ledger of every data shard. From that entry on, a commit of an object
-stamped earlier is refused (`HorizonPassed`), and its writer writes the records again under a new name. After that,
+stamped earlier is refused (`HorizonPassed`), and whoever sent its records sends them again. After that,
 "stamped before the horizon, and in no shard's state at or after the horizon's entry" can never become false.
 
 Readers may still be on their way to an object that has just lost its last reference. So an object goes only when two

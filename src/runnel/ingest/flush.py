@@ -6,7 +6,9 @@
     answer     in the turn in which the entry is applied
 
 A crash anywhere leaves an object that nothing refers to, which the sweep removes. An entry that is refused because a
-sweep's horizon has passed its object is written again into a new object: slow writers lose their race in the open.
+sweep's horizon has passed its object is answered as `Unavailable`: slow writers lose their race in the open. The records
+are not written again from here, because what came behind them may have been accepted meanwhile: only their sender knows
+whether they may still come, and in which order (Kafka's clients keep it with their sequences).
 """
 
 import asyncio
@@ -17,7 +19,6 @@ from typing import Any
 from runnel.errors import AlreadyThere, Refused, RunnelError, Unavailable, Uncertain
 from runnel.ingest.ticket import Answer, Ticket
 from runnel.log.builder import Laid, Sealed, lay_out
-from runnel.log.layout import HEAD_BYTES
 from runnel.log.names import UNIQUE_BITS, wal_name
 from runnel.metadata.follower import Follower, Outcome
 from runnel.metadata.proposer import Proposer
@@ -32,9 +33,6 @@ from runnel.world.telemetry import get_log
 from runnel.world.world import World
 
 log = get_log("flush")
-
-REWRITES_MAX = 3
-"""How often records may lose their race against a sweep before their writer is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +93,7 @@ class Flusher:
             "runnel_object_bytes_written_total", "Bytes of write-ahead objects."
         )
 
-    def flush(
-        self,
-        batches: Sequence[Sealed],
-        finished: Callable[[bool], None],
-        *,
-        rewrites: int = 0,
-        together: bool = False,
-    ) -> None:
+    def flush(self, batches: Sequence[Sealed], finished: Callable[[bool], None], *, together: bool = False) -> None:
         """Write an object and commit it; `finished(ok)` is called once, when every batch has its answer.
 
         With `together`, all batches are appended or none; they are of one shard then.
@@ -110,7 +101,7 @@ class Flusher:
         before = self._last_handed_in
         handed_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last_handed_in = handed_in
-        flush = _Flush(batches, finished, rewrites, together=together)
+        flush = _Flush(batches, finished, together=together)
         self._world.tasks.spawn(self._run(flush, before, handed_in), name="flush")
 
     async def _run(self, flush: "_Flush", before: asyncio.Future[None] | None, handed_in: asyncio.Future[None]) -> None:
@@ -200,37 +191,25 @@ class Flusher:
         if isinstance(outcome, Applied):
             assert outcome.results is not None, "a repetition is told as an error"
             result = outcome.results[0]
-        if isinstance(result, HorizonPassed) and flush.rewrites < REWRITES_MAX:
+        if isinstance(result, HorizonPassed):
             log.warning("object_behind_horizon", object=flush.name, shard=share.shard)
-            again = flush.sealed_again(share, self._cache)
-            if again is not None:
-                self.flush(
-                    again,
-                    lambda ok: flush.share_answered(ok=ok),
-                    rewrites=flush.rewrites + 1,
-                    together=flush.together,
-                )
-                return
-            flush.answer_error(share.batches, Unavailable("the sweep was faster than the writer"))
+            flush.answer_error(share.batches, Unavailable(f"object {flush.name} came behind a sweep: send it again"))
         elif isinstance(result, CommitResult):
             flush.answer(share, result)
         else:
             flush.answer_error(share.batches, result)
-        flush.share_answered(ok=isinstance(result, CommitResult))
+        flush.open_shares -= 1
+        if not flush.open_shares:
+            flush.finish(ok=isinstance(result, CommitResult))
 
 
 class _Flush:
     """One object on its way."""
 
-    __slots__ = (
-        "_block", "_body", "_finished", "batches", "laid", "name", "open_shares", "rewrites", "stamp", "together",
-    )  # fmt: skip
+    __slots__ = ("_block", "_body", "_finished", "batches", "laid", "name", "open_shares", "stamp", "together")
 
-    def __init__(
-        self, batches: Sequence[Sealed], finished: Callable[[bool], None], rewrites: int, *, together: bool
-    ) -> None:
+    def __init__(self, batches: Sequence[Sealed], finished: Callable[[bool], None], *, together: bool) -> None:
         self.batches = batches
-        self.rewrites = rewrites
         self.together = together
         self.name = ""
         self.stamp = 0
@@ -260,8 +239,7 @@ class _Flush:
             ticket: Ticket = batch.tag[0]
             ticket.uncopied -= 1
             if not ticket.uncopied and ticket.copied is not None:
-                copied, ticket.copied = ticket.copied, None  # once, even if the batches are written again
-                copied()
+                ticket.copied()
         return self._body
 
     def give_back(self, pool: BlockPool) -> None:
@@ -276,24 +254,6 @@ class _Flush:
         else:
             cache.put_block(self.name, self._block, len(self._body))
         self._body = b""
-
-    def sealed_again(self, share: Share, cache: ObjectCache) -> list[Sealed] | None:
-        """The batches of a share with bytes of their own, to be written anew; None when the bytes are gone."""
-        assert self.laid is not None
-        places = [0] * len(self.batches)
-        place = HEAD_BYTES
-        for index, batch in enumerate(self.batches):
-            places[index] = place
-            place += len(batch.body)
-        again = []
-        for index in share.batches:
-            batch = self.batches[index]
-            body = cache.get(self.name, places[index], len(batch.body))
-            if body is None:
-                return None
-            again.append(batch._replace(body=bytes(body)))
-            batch.tag[0].uncopied += 1
-        return again
 
     def answer(self, share: Share, result: CommitResult) -> None:
         """Tell each batch where it went."""
@@ -329,11 +289,6 @@ class _Flush:
         """Nothing of this object came before the ledger."""
         self.answer_error(range(len(self.batches)), error)
         self.finish(ok=False)
-
-    def share_answered(self, *, ok: bool) -> None:
-        self.open_shares -= 1
-        if not self.open_shares:
-            self.finish(ok=ok)
 
     def finish(self, *, ok: bool) -> None:
         self._finished(ok)

@@ -5,7 +5,7 @@ fails, and a slow ledger makes for larger appends, not for more of them.
 
 A proposal is answered when its entry is *applied* here, by the follower of its shard. An append whose answer was lost is
 sent again with the same entry ids: the state applies each id once. Only when `patience` runs out is the caller told
-`Unavailable` (it never reached the ledger) or `Uncertain` (it may have).
+`Unavailable` (it never reached the ledger, or so late that it was not applied) or `Uncertain` (it may have).
 """
 
 import asyncio
@@ -191,18 +191,10 @@ class Proposer:
 
     def _learned(self, proposal: Proposal, outcome: Outcome) -> None:
         """The follower has seen what became of the entry."""
-        stale = (
-            isinstance(outcome, Applied)
-            and outcome.results is not None
-            and any(isinstance(result, EntryStale) for result in outcome.results)
-        )
-        if stale and not self._closing and proposal.deadline > self._world.clock.monotonic():
-            proposal.entry = None
-            proposal.maybe = False
-            self._waiting.appendleft(proposal)
-            self._something.set()
-        else:
-            self._settle(proposal, outcome)
+        if isinstance(outcome, Applied) and outcome.results and isinstance(outcome.results[0], EntryStale):
+            # Proposing it anew from here would put it behind what was handed in after it.
+            outcome = Unavailable(f"entry for shard {proposal.shard} came too late to be applied")
+        self._settle(proposal, outcome)
 
     def _fail(self, proposal: Proposal, why: str) -> None:
         kind = Uncertain if proposal.maybe else Unavailable

@@ -2,10 +2,12 @@
 
     frame   two lengths of 4 bytes, a head (JSON), a body (bytes)
 
-    append  stream; the body is sealed batches         -> verdict, first
-    read    stream, offset                             -> next, start, end; the body is batches
+    append   stream; the body is a sealed batch        -> verdict, first
+    read     stream, offset, bytes_max, wait           -> next, start, end, closed; the body is batches
     number                                             -> a producer id
-    propose truncate: stream, start                    -> start
+    truncate stream, start                             -> start
+    create   name, partitions                          -> streams
+    delete   name
 
 It has what matters of the real doors: several appends of a connection may be under way, they reach the engine in order,
 and each connection is one producer to the window.
@@ -19,7 +21,7 @@ from typing import Any
 
 from runnel.codec.batches import check_batches
 from runnel.engine import Engine
-from runnel.errors import RunnelError
+from runnel.errors import NotThere, RunnelError
 from runnel.ingest.ticket import Answer, Ticket
 from runnel.ingest.window import Producer
 from runnel.model import StreamId
@@ -83,6 +85,8 @@ def _append(engine: Engine, producer: Producer, stream: int, body: bytes) -> Awa
 
     def done(answers: list[Answer]) -> None:
         (answer,) = answers
+        if reply.done():
+            return  # the connection has ended, nobody waits
         if answer.error is not None:
             reply.set_result(({"error": type(answer.error).__name__, "says": str(answer.error)}, b""))
         else:
@@ -119,10 +123,26 @@ async def _truncate(engine: Engine, head: dict[str, Any]) -> Reply:
     return {"start": starts.get(head["stream"], -1)}, b""
 
 
+async def _create(engine: Engine, head: dict[str, Any]) -> Reply:
+    topic = await engine.topics.create(head["name"], head["partitions"])
+    return {"streams": topic.streams}, b""
+
+
+async def _delete(engine: Engine, head: dict[str, Any]) -> Reply:
+    await engine.catch_up()
+    topic = engine.topics.get(head["name"])
+    if topic is None:
+        raise NotThere(f"topic '{head['name']}' does not exist")
+    await engine.topics.delete(topic)
+    return {}, b""
+
+
 _OTHERS: dict[str, Callable[[Engine, dict[str, Any]], Awaitable[Reply]]] = {
     "read": _read,
     "number": _number,
     "truncate": _truncate,
+    "create": _create,
+    "delete": _delete,
 }
 
 

@@ -51,6 +51,8 @@ class Habits:
     value_bytes: tuple[int, ...] = (0, 20, 300, 3000)
     repeats: float = 0.1
     """How often something acknowledged is sent again."""
+    hops: float = 0.05
+    """How often it goes to another broker of its own will, and leaves behind what is under way."""
     idempotent: bool = True
 
 
@@ -75,6 +77,24 @@ def writers(
 
     return tuple(
         NodePlan(name=f"writer{number}", main=main, workload=True, mortal=mortal) for number in range(1, count + 1)
+    )
+
+
+def trimmers(count: int, brokers: Sequence[str]) -> tuple[NodePlan, ...]:
+    async def main(world: World) -> None:
+        await trim_along(world, brokers)
+
+    return tuple(
+        NodePlan(name=f"trimmer{number}", main=main, workload=True, mortal=False) for number in range(1, count + 1)
+    )
+
+
+def clerks(count: int, brokers: Sequence[str]) -> tuple[NodePlan, ...]:
+    async def main(world: World) -> None:
+        await make_and_remove_topics(world, brokers)
+
+    return tuple(
+        NodePlan(name=f"clerk{number}", main=main, workload=True, mortal=False) for number in range(1, count + 1)
     )
 
 
@@ -150,6 +170,8 @@ class Writer:
                 await writer.drain()
                 answer, _ = await receive(reader)
             self._learn(asked.popleft(), answer)
+            if chance.random() < self.habits.hops:
+                raise TryAgain("of its own will")
             await asyncio.sleep(chance.uniform(0, self.habits.pause_s))
 
     def _send(self, writer: asyncio.StreamWriter, batch: Batch, asked: deque[Batch]) -> None:
@@ -252,3 +274,54 @@ async def read_once(
         raise AssertionError(f"a read of stream {stream} at {offset} was refused: {answer['says']}")
     records = [(each.offset, each.value or b"") for each in read_records(body)]
     return lake.book.saw(stream, offset, records, floor=floor)
+
+
+async def insist(world: World, brokers: Sequence[str], head: dict[str, Any]) -> dict[str, Any]:
+    """Ask one broker after another until one gives an answer: words of its own, or a refusal by name."""
+    while True:
+        await asyncio.sleep(world.chance.uniform(0.01, 0.3))
+        try:
+            reader, writer = await connect(world.chance, brokers)
+        except BROKEN:
+            continue
+        try:
+            send(writer, head)
+            async with asyncio.timeout(PATIENCE_S):
+                answer, _ = await receive(reader)
+        except BROKEN:
+            continue
+        finally:
+            writer.close()
+        if answer.get("error") not in {"Unavailable", "Uncertain", "Overloaded"}:
+            return answer
+
+
+async def trim_along(world: World, brokers: Sequence[str]) -> None:
+    """Let streams begin later and later."""
+    lake: Lake = world.state
+    while world.working:
+        await asyncio.sleep(world.chance.uniform(0.1, 2.0))
+        stream = world.chance.choice(lake.all_streams())
+        start = world.chance.randint(0, lake.book.promised(stream))
+        lake.book.truncated(stream, start)
+        answer = await insist(world, brokers, {"do": "truncate", "stream": stream, "start": start})
+        if answer.get("start", -1) < start:
+            world.violate(f"stream {stream} was asked to begin at {start}: {answer}")
+        world.note("truncated", stream=stream, start=answer.get("start"))
+
+
+async def make_and_remove_topics(world: World, brokers: Sequence[str]) -> None:
+    """Topics come and go; their names are free again at once."""
+    round_number = 0
+    while world.working:
+        round_number += 1
+        name = f"{world.node}-{round_number % 3}"
+        made = await insist(world, brokers, {"do": "create", "name": name, "partitions": world.chance.randint(1, 5)})
+        if made.get("error") not in {None, "AlreadyThere"}:
+            world.violate(f"topic {name} was not made: {made}")
+        world.note("topic made", name=name)
+        await asyncio.sleep(world.chance.uniform(0, 0.3))
+        gone = await insist(world, brokers, {"do": "delete", "name": name})
+        if gone.get("error") not in {None, "NotThere"}:
+            world.violate(f"topic {name} was not removed: {gone}")
+        world.note("topic removed", name=name)

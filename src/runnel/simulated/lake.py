@@ -131,8 +131,12 @@ def lake_with(
     limits: EngineLimits = SMALL_LIMITS,
     shards: int = SHARDS,
     engine_kind: type[LakeEngine] = LakeEngine,
+    founded: bool = True,
 ) -> Callable[[Simulation], Awaitable[Lake]]:
-    """The `setup` of a scenario on a lake. `topics` says how many partitions each topic begins with."""
+    """The `setup` of a scenario on a lake. `topics` says how many partitions each topic begins with.
+
+    A lake that is not `founded` is an empty bucket and an empty ledger.
+    """
 
     async def setup(simulation: Simulation) -> Lake:
         durable, shelf = MemoryObjects(LoopClock()), MemoryShelf()
@@ -147,6 +151,8 @@ def lake_with(
             limits=limits,
             engine_kind=engine_kind,
         )
+        if not founded:
+            return lake
         async with _founder(lake, simulation, "founder") as engine:
             for name, partitions in (topics or {"orders": 4}).items():
                 topic = await engine.topics.create(name, partitions)

@@ -39,6 +39,7 @@ class Witness:
         self, durable: MemoryObjects, shelf: MemoryLedger, shards: int, violate: Callable[[str], None]
     ) -> None:
         self.states = {ShardId(number): ShardState(number, shards) for number in range(shards + 1)}
+        self.objects_written = 0
         self._durable = durable
         self._shelf = shelf
         self.violate = violate
@@ -148,6 +149,7 @@ class WitnessedObjects:
 
     async def put_new(self, name: ObjectName, body: Body) -> None:
         await self._inner.put_new(name, body)
+        self._witness.objects_written += name.startswith(PREFIX)
 
     async def read(self, name: ObjectName, start: int = 0, length: int | None = None) -> Buffer:
         return await self._inner.read(name, start, length)
