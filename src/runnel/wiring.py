@@ -17,6 +17,8 @@ from urllib.parse import quote
 from runnel.api.durable.routes import StreamRoutes
 from runnel.api.durable.service import StreamService
 from runnel.api.durable.tails import TailLimits, Tails
+from runnel.api.registry.registry import SchemaRegistry
+from runnel.api.registry.routes import add_registry
 from runnel.api.routes import Routes
 from runnel.api.server import HttpServer
 from runnel.api.streams.words import PREFLIGHT
@@ -98,6 +100,8 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     add_vitals(routes, health, world.metrics)
     streams = StreamService(engine)
     StreamRoutes(streams, Tails(streams, tail_limits(settings))).add_to(routes)
+    if not settings.registry:
+        add_registry(routes, SchemaRegistry(engine), world.tasks)
     doors: list[Door] = [
         KafkaDoor(Broker.of(engine, settings), settings),
         HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http),

@@ -10,7 +10,10 @@ import pytest
 
 from runnel.errors import Corrupt, NotThere, Refused, Unavailable
 from runnel.metadata.nodes import Node
-from runnel.table.schemas import Schema, Schemas, addresses_of
+from runnel.metadata.schemas import Reference
+from runnel.metadata.state import ShardState
+from runnel.metadata.updates import RegisterSchema
+from runnel.table.schemas import Schema, Schemas, addresses_of, at_hand_in
 from runnel.table.shapes import Format
 
 AVRO = '{"type":"record","name":"R","fields":[]}'
@@ -169,3 +172,19 @@ def test_where_to_ask():
     assert addresses_of(nodes, "http://x, http://y") == ("http://x", "http://y")
     with pytest.raises(Refused, match="write http"):
         Schemas(["localhost:8081"])
+
+
+def test_inside_a_node_nobody_is_asked():
+    root = ShardState(0, 1)
+    for update in (
+        RegisterSchema("b", "JSON", "B", b"b" * 16, [], {}, 0, 0),
+        RegisterSchema("a", "JSON", "A", b"a" * 16, [Reference("b.json", "b", 1)], {}, 0, 0),
+    ):
+        update.check(root)
+        update.apply(root, 0, set())
+    schemas = Schemas((), at_hand=at_hand_in(root))
+    assert schemas.schema(2) == Schema(2, "JSON", "A", (("b.json", "B"),))
+    copy = pickle.loads(pickle.dumps(schemas))
+    assert copy.schema(2) == schemas.schema(2)
+    with pytest.raises(Unavailable, match="no schema registry is known"):
+        schemas.schema(3)

@@ -6,4 +6,5 @@ server.py       listener, time-outs, drain            limits.py      every bound
 connection.py   one client's connection               answer.py      the answer to one request, given once
 messages.py     request and response as values        problems.py    errors as RFC 9457 JSON
 routes.py       from method and path to a handler     streams/       the Durable Streams protocol
+registry/       the schema registry                   vitals.py      health and metrics
 """

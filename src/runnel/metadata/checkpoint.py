@@ -1,10 +1,11 @@
 """A checkpoint: a shard's whole state at one position, as one object.
 
-Little-endian: magic 8 b"RUNNELCP", version 4, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
+Little-endian: magic 8 b"RUNNELCP", version 5, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
 What there may be a million of (extents) is kept as packed columns, copied and not walked.
 
 Version 2 says of each object what kind it is, and holds tables. Version 3 says which streams are forks and who holds
-them. Version 4 holds buckets and what is published beside streams. What an older version says is read as before it had them.
+them. Version 4 holds buckets and what is published beside streams. Version 5 holds schemas. What an older version says
+is read as before it had them.
 
 Objects are named `checkpoints/{shard:05d}/{position:020d}-{unique:016x}`: the newest sorts last, and two nodes that
 write one at the same position do not meet.
@@ -22,6 +23,7 @@ from runnel.metadata.encoding import NewerVersion
 from runnel.metadata.extents import Extents
 from runnel.metadata.groups import Group
 from runnel.metadata.nodes import Node
+from runnel.metadata.schemas import Registry
 from runnel.metadata.state import ShardState
 from runnel.metadata.stream import Stream, Traits
 from runnel.metadata.tables import Planner, Table
@@ -29,7 +31,7 @@ from runnel.metadata.topics import Topic
 from runnel.model import ObjectName, Position, ShardId
 
 MAGIC = b"RUNNELCP"
-VERSION = 4
+VERSION = 5
 HEAD = Struct("<8sHxxI")
 STREAM = Struct("<qqqqqqIIxxxx")
 """id, start, end, size, epoch, floor of the extents, how many extents, closed."""
@@ -63,6 +65,7 @@ class Saved(msgspec.Struct, array_like=True):
     buckets: list[Bucket] = []
     sealed: list[str] = []
     departed: dict[str, Past] = {}
+    registry: Registry | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -131,6 +134,7 @@ def encode_checkpoint(state: ShardState) -> bytes:
             buckets=list(state.buckets.values()),
             sealed=list(state.sealed),
             departed=state.departed,
+            registry=state.registry,
         )
     )
     return HEAD.pack(MAGIC, VERSION, crc32c(body)) + body
@@ -184,6 +188,7 @@ def _restore(saved: Saved) -> ShardState:
     state.buckets = {bucket.name: bucket for bucket in saved.buckets}
     state.sealed = dict.fromkeys(saved.sealed)
     state.departed = saved.departed
+    state.registry = saved.registry or Registry({}, {})
     return state
 
 

@@ -23,6 +23,7 @@ from runnel.metadata.entry import Entry
 from runnel.metadata.groups import Group
 from runnel.metadata.nodes import Node
 from runnel.metadata.objects import ObjectTable
+from runnel.metadata.schemas import Registry
 from runnel.metadata.stream import Stream, Traits
 from runnel.metadata.tables import Planner, Table
 from runnel.metadata.topics import Topic
@@ -77,6 +78,7 @@ class ShardState:
         """Buckets that are deleted, or about to be: no stream is made in them here."""
         self.departed: dict[str, Past] = {}
         """What went through streams that are gone, by bucket."""
+        self.registry = Registry({}, {})
 
     def apply(self, entry: Entry, position: int) -> Applied:
         """Let one entry change the truth. Entries come in order, each position once."""

@@ -4,6 +4,8 @@
     schemas.schema(7)          its kind, its text, and the texts that it refers to, dependencies first
     read_values(values, schemas.writer)
 
+    Schemas((), at_hand=at_hand_in(engine.root))    inside a node nobody needs to be asked
+
 An id means the same for ever, so what was learned is kept (`KEPT_MAX` schemas, the oldest goes first), and a pickled
 copy takes it along: executors that get one from the driver mostly need no registry. Asking waits for an answer: it
 is for drivers, executors and prompts, never for an event loop.
@@ -26,6 +28,8 @@ from urllib.request import Request, urlopen
 
 from runnel.errors import Corrupt, NotThere, Refused, Unavailable
 from runnel.metadata.nodes import Node
+from runnel.metadata.schemas import DEFAULT_CONTEXT
+from runnel.metadata.state import ShardState
 
 if TYPE_CHECKING:
     from runnel.table.values import Writer
@@ -57,6 +61,22 @@ def addresses_of(nodes: Iterable[Node], registry: str = "") -> tuple[str, ...]:
     return tuple(node.addresses["http"] for node in known if "http" in node.addresses)
 
 
+AtHand = Callable[[int], "Schema | None"]
+
+
+def at_hand_in(root: ShardState) -> AtHand:
+    """Schemas as the root shard has them, without a question to anyone."""
+
+    def look(schema_id: int) -> Schema | None:
+        known = root.registry.schema(schema_id)
+        if known is None:
+            return None
+        texts = root.registry.referred(DEFAULT_CONTEXT, known.references)
+        return Schema(schema_id, cast(Kind, known.kind), known.text, tuple(texts.items()))
+
+    return look
+
+
 class Schemas:
     """See the module."""
 
@@ -67,6 +87,7 @@ class Schemas:
         timeout_s: float = 10.0,
         tries_max: int = 5,
         pause: Callable[[float], None] = time.sleep,
+        at_hand: AtHand | None = None,
     ) -> None:
         for address in addresses:
             if urlsplit(address).scheme not in {"http", "https"}:
@@ -76,19 +97,27 @@ class Schemas:
         self._tries_max = tries_max
         self._pause = pause
         self._kept: dict[int, Schema] = {}
+        self._at_hand = at_hand
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to executors: what was learned, not the node that it was learned in."""
+        return {**self.__dict__, "_at_hand": None}
 
     def schema(self, schema_id: int) -> Schema:
         """What an id stands for."""
         known = self._kept.get(schema_id)
         if known is None:
-            answer = self._ask(f"/schemas/ids/{schema_id}", f"schema {schema_id}")
-            gathered: dict[str, str] = {}
-            self._gather(answer, gathered, ())
-            known = Schema(schema_id, _kind_of(answer), _text_of(answer), tuple(gathered.items()))
+            known = (self._at_hand(schema_id) if self._at_hand is not None else None) or self._asked(schema_id)
             while len(self._kept) >= KEPT_MAX:
                 del self._kept[next(iter(self._kept))]
             self._kept[schema_id] = known
         return known
+
+    def _asked(self, schema_id: int) -> Schema:
+        answer = self._ask(f"/schemas/ids/{schema_id}", f"schema {schema_id}")
+        gathered: dict[str, str] = {}
+        self._gather(answer, gathered, ())
+        return Schema(schema_id, _kind_of(answer), _text_of(answer), tuple(gathered.items()))
 
     def writer(self, schema_id: int) -> "Writer":
         """The same as `read_values` takes it."""

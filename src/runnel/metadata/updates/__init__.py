@@ -10,6 +10,7 @@ buckets    namespaces of streams come and go, and what they may hold
 snapshots  what an application publishes beside a stream, and lets go in its favour
 groups     generations and committed offsets
 tables     who plans, what commits have moved, what is in the way (root)
+schemas    schemas, their versions and what holds for them (root)
 upkeep     the sweep's horizon, producers that fell silent
 
 Each is deterministic and frozen; its encoding is its tag and its fields in order. Fields are only ever appended.
@@ -35,6 +36,7 @@ from runnel.metadata.updates.groups import (
 )
 from runnel.metadata.updates.lives import HoldSource, ReleaseSource, RemoveStream, TouchStream
 from runnel.metadata.updates.nodes import DrawNumbers, Found, RegisterNode, RemoveNode, RenewLease, SetSettings
+from runnel.metadata.updates.schemas import DeleteSchemas, RegisterSchema, SetSchemaRules
 from runnel.metadata.updates.snapshots import PublishSnapshot, RetainStream, SetAttributes
 from runnel.metadata.updates.streams import CreateStreams, DeleteStreams, OpenStream, TruncateStreams
 from runnel.metadata.updates.tables import (
@@ -60,6 +62,7 @@ AnyUpdate = (
     | CreateTopic
     | DeleteGroups
     | DeleteOffsets
+    | DeleteSchemas
     | DeleteStreams
     | DeleteTopic
     | DrawNumbers
@@ -81,6 +84,7 @@ AnyUpdate = (
     | PublishSnapshot
     | RegisterNode
     | ReleaseSource
+    | RegisterSchema
     | RemoveNode
     | RemoveStream
     | RenewLease
@@ -89,6 +93,7 @@ AnyUpdate = (
     | RetainStream
     | SealBucket
     | SetAttributes
+    | SetSchemaRules
     | SetSettings
     | TakeGroup
     | TakePlanning
@@ -109,6 +114,7 @@ __all__ = [
     "CreateTopic",
     "DeleteGroups",
     "DeleteOffsets",
+    "DeleteSchemas",
     "DeleteStreams",
     "DeleteTopic",
     "DrawNumbers",
@@ -129,6 +135,7 @@ __all__ = [
     "OpenTable",
     "PublishSnapshot",
     "RegisterNode",
+    "RegisterSchema",
     "ReleaseSource",
     "RemoveNode",
     "RemoveStream",
@@ -138,6 +145,7 @@ __all__ = [
     "RetainStream",
     "SealBucket",
     "SetAttributes",
+    "SetSchemaRules",
     "SetSettings",
     "TakeGroup",
     "TakePlanning",
