@@ -6,10 +6,14 @@ installed is missed by name.
 
 import asyncio
 import errno
+import gc
+import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -42,6 +46,7 @@ from runnel.world.clock import SystemClock
 from runnel.world.data_dir import DataDir
 from runnel.world.objects.open import check_store, open_store
 from runnel.world.objects.seam import ObjectStore
+from runnel.world.processes import cores, run_processes
 from runnel.world.tasks import Tasks
 from runnel.world.telemetry import Health, configure
 from runnel.world.world import World
@@ -50,20 +55,68 @@ EXTRAS = {"obstore": "s3", "asyncpg": "postgres"}
 
 
 def serve(loaded: Loaded, announce: Announce) -> int:
-    """Run a node in this process until it ends; the exit code."""
+    """Run a node, in this process or in several, until it ends; the exit code."""
     settings = loaded.settings
     configure(level=settings.log_level, form=settings.log_format)
-    with (
-        DataDir.open(Path(settings.data_dir)) as data_dir,
-        asyncio.Runner(loop_factory=_loop_factory()) as runner,
-    ):
-        return runner.run(_serve(settings, data_dir, announce))
+    with DataDir.open(Path(settings.data_dir)) as data_dir:
+        count = settings.processes or cores()
+        if count == 1:
+            return _serve(settings, data_dir, announce)
+        _check_shared(settings)
+        gc.freeze()  # what is loaded by now is shared by all processes
+
+        def work(number: int, report: Announce, lifeline: int) -> int:
+            return _serve(settings_of_process(settings, number), data_dir.of_process(number), report, lifeline)
+
+        def announce_all(found: list[dict[str, str]]) -> None:
+            announce({door: ",".join(addresses[door] for addresses in found) for door in found[0]})
+
+        return run_processes(count, work, announce_all, SystemClock())
 
 
-async def _serve(settings: Settings, data_dir: DataDir, announce: Announce) -> int:
-    async with AsyncExitStack() as parts:
-        node = await build(settings, parts, data_dir)
-        return await node.run(announce)
+def _serve(settings: Settings, data_dir: DataDir, announce: Announce, lifeline: int = -1) -> int:
+    """One process of a node. It ends when `lifeline` becomes readable: then nobody looks after it any more."""
+
+    async def serve() -> int:
+        if lifeline >= 0:
+            loop = asyncio.get_running_loop()
+
+            def orphaned() -> None:
+                loop.remove_reader(lifeline)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+            loop.add_reader(lifeline, orphaned)
+        async with AsyncExitStack() as parts:
+            node = await build(settings, parts, data_dir)
+            return await node.run(announce)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(serve())
+
+
+def settings_of_process(settings: Settings, number: int) -> Settings:
+    """The settings of one process of a node: each has the next higher ports, and the next number if they are given."""
+    return replace(
+        settings,
+        http=_further(settings.http, number),
+        kafka=_further(settings.kafka, number),
+        kafka_advertised=_further(settings.kafka_advertised, number) if settings.kafka_advertised else "",
+        node_id=settings.node_id + number if settings.node_id >= 0 else -1,
+    )
+
+
+def _further(text: str, number: int) -> str:
+    address = Address.parse(text)
+    return str(Address(address.host, address.port + number)) if address.port else text
+
+
+def _check_shared(settings: Settings) -> None:
+    """Processes meet in the store and in the ledger, so neither can be the memory of one of them."""
+    for name in ("objects", "ledger"):
+        if getattr(settings, name).startswith("memory:"):
+            raise Refused(
+                f"several processes cannot share {name} in memory: choose another with --{name}, or 1 process"
+            )
 
 
 async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | None = None) -> Node:

@@ -86,6 +86,16 @@ class Settings:
             "or this machine's name if that is every interface; port 0 stands for the port that it listens at.",
         ),
     ] = ""
+    processes: Annotated[
+        int,
+        Knob(
+            "Processes of this node, each with a number of its own and the next higher port of every door; 0 is one for "
+            "each core. Bounds of memory hold for each of them.",
+            low=0,
+            high=1024,
+            presets={"large": 0},
+        ),
+    ] = 1
     zone: Annotated[str, Knob("The availability zone of this node; clients of the same zone are sent here first.")] = ""
     node_id: Annotated[
         int,

@@ -2,7 +2,8 @@
 
     runnel.json   {"format": 1, "made_by": "0.1.0"}: a program that does not know the format leaves the folder alone
     node.lock     held (flock) as long as a node runs here; its text is the process id, for people
-    node.json     {"node": 0, "incarnation": "…"}: who ran here last, so that its successor takes its place at once
+    node.json     {"node": 0, "incarnation": "…"}: who ran here last, so that its successor takes its place at once;
+                  node-1.json and so on for the further processes of a node
 
 What lies beside them belongs to the parts that were chosen: `ledger.sqlite`, `objects/`.
 """
@@ -36,9 +37,10 @@ _REASONS = {
 class DataDir:
     """An opened data directory. `with DataDir.open(path) as data_dir:` lets go of it at the end."""
 
-    def __init__(self, path: Path, lock: int) -> None:
+    def __init__(self, path: Path, lock: int, number: int = 0) -> None:
         self.path = path
         self._lock = lock
+        self._identity = f"node-{number}.json" if number else IDENTITY
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -65,17 +67,21 @@ class DataDir:
             raise
         return cls(path, lock)
 
+    def of_process(self, number: int) -> "DataDir":
+        """The same folder for one process of a node that has several; its lock is held by the one that opened it."""
+        return DataDir(self.path, -1, number)
+
     def identity(self) -> tuple[int, bytes] | None:
         """The number and incarnation of the node that ran here last; it is dead, for the folder is ours now."""
         try:
-            facts = json.loads((self.path / IDENTITY).read_text(encoding="utf-8"))
+            facts = json.loads((self.path / self._identity).read_text(encoding="utf-8"))
             return int(facts["node"]), bytes.fromhex(facts["incarnation"])
         except (OSError, ValueError, KeyError, TypeError):
             return None  # without it, a node waits for the old lease to run out
 
     def remember(self, node: int, incarnation: bytes) -> None:
         """Who runs here now."""
-        _write_whole(self.path, IDENTITY, {"node": node, "incarnation": incarnation.hex()})
+        _write_whole(self.path, self._identity, {"node": node, "incarnation": incarnation.hex()})
 
     def close(self) -> None:
         if self._lock >= 0:
