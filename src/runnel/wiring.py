@@ -21,6 +21,7 @@ from urllib.parse import quote
 from runnel.api.durable.routes import StreamRoutes
 from runnel.api.durable.service import StreamService
 from runnel.api.durable.tails import TailLimits, Tails
+from runnel.api.durable.topics import TopicRoutes
 from runnel.api.registry.registry import SchemaRegistry
 from runnel.api.registry.routes import add_registry
 from runnel.api.routes import Routes
@@ -152,7 +153,9 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     routes = Routes(options=PREFLIGHT)
     add_vitals(routes, health, world.metrics)
     streams = StreamService(engine)
-    StreamRoutes(streams, Tails(streams, tail_limits(settings))).add_to(routes)
+    tails = Tails(streams, tail_limits(settings))
+    StreamRoutes(streams, tails).add_to(routes)
+    TopicRoutes(streams, tails).add_to(routes)
     if not settings.registry:
         add_registry(routes, SchemaRegistry(engine), world.tasks)
     doors: list[Door] = [

@@ -8,6 +8,7 @@ from runnel import Engine
 from runnel.api.durable.routes import StreamRoutes
 from runnel.api.durable.service import StreamService
 from runnel.api.durable.tails import TailLimits, Tails
+from runnel.api.durable.topics import TopicRoutes
 from runnel.api.routes import Routes
 from runnel.api.streams.words import PREFLIGHT
 from runnel.metadata.ledger.memory import MemoryLedger, MemoryShelf
@@ -86,6 +87,7 @@ def nodes(serving):
                 parts.callback(tails.close)
                 routes = Routes(options=PREFLIGHT)
                 StreamRoutes(service, tails).add_to(routes)
+                TopicRoutes(service, tails).add_to(routes)
                 server, connect = await parts.enter_async_context(serving(routes))
                 doors.append(Door(node, service, tails, server, connect))
             yield doors

@@ -263,7 +263,7 @@ def test_a_fork_names_its_source_and_a_sub_offset_needs_an_offset() -> None:
     ask = asks.create_ask(
         request("PUT", stream_forked_from="/v1/stream/a", stream_fork_offset=token, stream_fork_sub_offset="2")
     )
-    assert ask.fork == ForkAsk(source="/v1/stream/a", offset=Place(3), sub_offset=2)
+    assert ask.fork == ForkAsk(source="/v1/stream/a", offset=Place(3), sub_offset=2, offset_text=token)
     assert ask.content_type is None
     tail = asks.create_ask(request("PUT", stream_forked_from="/v1/stream/a", stream_fork_sub_offset="0"))
     assert tail.fork == ForkAsk(source="/v1/stream/a", offset=None, sub_offset=0)

@@ -193,14 +193,19 @@ def append_ask(request: Request) -> AppendAsk:
     )
 
 
+def live_of(request: Request) -> Live:
+    asked = request.ask("live")
+    if asked is None:
+        return Live.NO
+    live = _LIVE.get(asked, Live.NO)
+    if live is Live.NO:
+        raise Refused(f"live is {asked[:40]!r}, not long-poll or sse")
+    return live
+
+
 def read_ask(request: Request) -> ReadAsk:
     text = request.ask("offset")
-    asked = request.ask("live")
-    live = Live.NO
-    if asked is not None:
-        live = _LIVE.get(asked, Live.NO)
-        if live is Live.NO:
-            raise Refused(f"live is {asked[:40]!r}, not long-poll or sse")
+    live = live_of(request)
     if live is not Live.NO and text is None:
         raise Refused(f"live={live.value} needs an offset: -1 for the beginning, now for the tail")
     return ReadAsk(

@@ -33,6 +33,15 @@ def data_event(payload: bytes, *, binary: bool) -> bytes:
     return b"event: data\n%b\n\n" % _lines(payload)
 
 
+def message_event(offset: int, payload: bytes) -> bytes:
+    """A record as an event without a name, which is what a page's `onmessage` hears; its offset is the event's id."""
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        payload = payload.decode(errors="replace").encode()
+    return b"id: %d\n%b\n\n" % (offset, _lines(payload))
+
+
 def control_event(next_offset: str, *, cursor: str | None, up_to_date: bool, closed: bool) -> bytes:
     """Where the reader is now. `closed` is the end: then neither a cursor nor `upToDate` is said."""
     facts: dict[str, str | bool] = {"streamNextOffset": next_offset}

@@ -29,7 +29,7 @@ _SENT = (
     PRODUCER_EXPECTED_SEQ, PRODUCER_RECEIVED_SEQ, RECORD_NEXT, "etag", "location", "retry-after",
 )  # fmt: skip
 _TAKEN = (
-    "content-type", "authorization", "if-none-match", SEQ, TTL, EXPIRES_AT, CLOSED, FORKED_FROM, FORK_OFFSET,
+    "content-type", "authorization", "if-none-match", "last-event-id", SEQ, TTL, EXPIRES_AT, CLOSED, FORKED_FROM, FORK_OFFSET,
     FORK_SUB_OFFSET, PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQ, RECORD_MATCH,
 )  # fmt: skip
 
