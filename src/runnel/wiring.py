@@ -192,6 +192,7 @@ def engine_limits(settings: Settings) -> EngineLimits:
             sweep_every_ms=settings.sweep_every_ms,
             sweep_grace_ms=settings.sweep_grace_ms,
             producers_kept_ms=settings.producers_kept_ms,
+            offsets_kept_ms=settings.offsets_kept_ms,
         ),
         cache_bytes_max=settings.cache_bytes_max,
         ahead_bytes_max=settings.ahead_bytes_max,

@@ -10,7 +10,7 @@ from runnel.errors import Fenced, NotThere
 from runnel.metadata.encoding import decode_entry, encode_entry
 from runnel.metadata.groups import Committed
 from runnel.metadata.state import ShardState
-from runnel.metadata.updates import CommitOffsets, CommitOfMember, EnterGeneration, TakeGroup
+from runnel.metadata.updates import CommitOffsets, CommitOfMember, EnterGeneration, ExpireOffsets, TakeGroup
 from runnel.metadata.updates.groups import LedByAnother
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
@@ -60,7 +60,23 @@ def everything():
         TakeGroup("g", b"p" * 16),
         CommitOfMember("g", b"p" * 16, {TOPIC: {0: Committed(3, 1, "x", 4)}}),
     )
+    book.enter(ExpireOffsets(7))
     return book
+
+
+def test_offsets_expire_with_their_group_or_one_by_one():
+    book = Book()
+    for group in ("deserted", "busy"):
+        book.enter(EnterGeneration(group, "classic", 0, 1, b"me", b"members"), at_ms=1)
+        book.enter(CommitOfMember(group, b"me", {TOPIC: {0: Committed(5, at_ms=1)}}), at_ms=1)
+    book.enter(EnterGeneration("deserted", "classic", 1, 2, b"me", b"", empty=True), at_ms=10)
+    book.enter(CommitOffsets("simple", {TOPIC: {0: Committed(5, at_ms=5), 1: Committed(6, at_ms=20)}}), at_ms=20)
+    assert book.one(ExpireOffsets(10)) == []
+    assert committed(book, "simple") == {1: 6}
+    assert committed(book, "deserted") == {0: 5}, "it counts from when the last member went"
+    assert book.one(ExpireOffsets(11)) == ["deserted"]
+    assert book.one(ExpireOffsets(21)) == ["simple"]
+    assert committed(book, "busy") == {0: 5}
 
 
 def test_every_update_keeps_its_bytes_forever():

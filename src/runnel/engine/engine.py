@@ -22,6 +22,7 @@ from runnel.codec.compression import Compression
 from runnel.codec.records import Record, build_batch, read_records
 from runnel.engine.buckets import Buckets
 from runnel.engine.cluster import SHARDS, find_cluster
+from runnel.engine.group_offsets import GroupOffsets
 from runnel.engine.membership import Membership, Presence
 from runnel.engine.named import NamedStreams
 from runnel.engine.retention import Retention
@@ -182,11 +183,19 @@ class Engine:
         self.retention = Retention(
             self.topics, self.shards.follower, self.propose, shards=self.cluster.shards, world=world
         )
+        group_offsets = GroupOffsets(
+            self.shards.follower,
+            self.propose,
+            shards=self.cluster.shards,
+            world=world,
+            kept_ms=limits.upkeep.offsets_kept_ms,
+        )
         self.upkeep = Upkeep(
             self.sweep,
             self.retention,
             self.topics,
             self.named,
+            group_offsets,
             self.shards.follower,
             self.propose,
             shards=self.cluster.shards,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runnel.engine.group_offsets import GroupOffsets
 from runnel.engine.named import NamedStreams
 from runnel.engine.retention import Retention
 from runnel.engine.sweep import Sweep
@@ -28,6 +29,7 @@ class UpkeepLimits:
     sweep_every_ms: int = 300_000
     sweep_grace_ms: int = 3_600_000
     producers_kept_ms: int = 7 * 86_400_000
+    offsets_kept_ms: int = 7 * 86_400_000
     retention_check_ms: int = 300_000
 
 
@@ -40,6 +42,7 @@ class Upkeep:
         retention: Retention,
         topics: Topics,
         named: NamedStreams,
+        group_offsets: GroupOffsets,
         follower_of: Callable[[ShardId], Follower],
         propose: Callable[[ShardId, Update], Awaitable[Any]],
         *,
@@ -52,6 +55,7 @@ class Upkeep:
         self._retention = retention
         self._topics = topics
         self._named = named
+        self._group_offsets = group_offsets
         self._follower_of = follower_of
         self._propose = propose
         self._shards = shards
@@ -90,6 +94,7 @@ class Upkeep:
                 self._topics.finish_leaving,
                 self._named.mend,
                 self._expire_producers,
+                self._group_offsets.tidy,
             ]
         )
         self._written.add()

@@ -197,6 +197,14 @@ class Settings:
     groups_max: Annotated[
         int, Knob("Consumer groups with members that one node coordinates.", low=1, high=10_000_000)
     ] = 100_000
+    offsets_kept_ms: Annotated[
+        int,
+        Knob(
+            "How long committed offsets are kept of a group without members, or of one that only commits.",
+            unit="ms",
+            low=60_000,
+        ),
+    ] = 7 * 86_400_000
     offset_note_bytes_max: Annotated[
         int, Knob("What a consumer may say along with a committed offset.", unit="bytes", low=0, high=MiB)
     ] = 4096

@@ -1,6 +1,7 @@
 """Requests of group members, written short."""
 
 from runnel.codec.errors import ErrorCode
+from runnel.codec.messages.consumer_protocol import ConsumerProtocolSubscription
 from runnel.codec.messages.heartbeat import HeartbeatRequest
 from runnel.codec.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from runnel.codec.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -16,6 +17,12 @@ from runnel.codec.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from runnel.codec.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from runnel.codec.wire import encode_bare
+
+
+def subscription(*topics):
+    """What a consumer says of itself inside the classic protocol."""
+    return b"\0\3" + encode_bare(ConsumerProtocolSubscription(topics=list(topics)), 3)
 
 
 def join(group, member, *, session=10_000, metadata=b"m", instance=None):

@@ -2,8 +2,11 @@
 
 classic      a group of the classic protocol as a pure state machine: members join, a leader assigns, all sync
 member       one member of a classic group
+subscriptions
+             what consumers say of themselves inside the classic protocol
 kept         what of a group outlives its coordinator, as bytes in the ledger
 bounds       every bound
+machine      what every kind of group has in common
 held         one group in the hands of this broker: its machine, what waits for it, and how its changes are entered
 coordinator  the groups of this broker: they are loaded, taken over, given up
 

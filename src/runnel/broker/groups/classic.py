@@ -21,8 +21,10 @@ from typing import Any
 from runnel.broker.groups.bounds import GroupBounds
 from runnel.broker.groups.kept import KeptClassic
 from runnel.broker.groups.member import Caller, Member, protocols_of, size_of
+from runnel.broker.groups.subscriptions import subscription_in
 from runnel.codec.declare import Message
 from runnel.codec.errors import ErrorCode
+from runnel.codec.messages.describe_groups import DescribedGroupMember
 from runnel.codec.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from runnel.codec.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from runnel.codec.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -501,6 +503,28 @@ class ClassicGroup:
         """Anyone may know the offsets of a classic group."""
         del member_id, epoch
         return None
+
+    # --- what people ask
+
+    def described(self) -> list[DescribedGroupMember]:
+        """Members as DescribeGroups tells them: what they read only while that is settled."""
+        settled = self.phase is Phase.STABLE
+        return [
+            DescribedGroupMember(
+                member_id=member.id,
+                group_instance_id=member.instance,
+                client_id=member.caller.client_id,
+                client_host=member.caller.host,
+                member_metadata=member.metadata(self.protocol) if settled else b"",
+                member_assignment=member.assignment if settled else b"",
+            )
+            for member in self.members.values()
+        ]
+
+    def reads(self, topic: str) -> bool:
+        """Whether some member has subscribed to a topic; of a consumer that cannot be understood, it is assumed."""
+        subscribed = [subscription_in(member.metadata(self.protocol)) for member in self.members.values()]
+        return any(topics is None or topic in topics for topics in subscribed)
 
     # --- answers
 

@@ -5,6 +5,8 @@ their members told to look for their coordinator; groups with members of shards 
 the sessions of members that died along with their coordinator end as well.
 """
 
+import asyncio
+
 from runnel.broker.alarms import Alarms
 from runnel.broker.call import Call
 from runnel.broker.groups.bounds import GroupBounds
@@ -16,7 +18,7 @@ from runnel.broker.problems import failed_response
 from runnel.broker.routing import Routing
 from runnel.codec.errors import ErrorCode
 from runnel.engine import Engine
-from runnel.errors import Fenced, RunnelError
+from runnel.errors import Fenced, Overloaded, RunnelError
 from runnel.metadata.follower import Follower
 from runnel.metadata.groups import Group
 from runnel.metadata.state import Applied
@@ -104,6 +106,26 @@ class Coordinator:
         held = self._held.get(name)
         return None if held is None else held.machine
 
+    async def loaded(self, name: str) -> Machine:
+        """A group as it is now, in our hands or on loan: with members it is in our hands, without it is a copy."""
+        held = self._held.get(name)
+        if held is not None and held.machine is not None:
+            return held.machine
+        group = await self.kept(name)
+        if group is None or not group.has_members:
+            return self._made(name, group)
+        held = self.hold(name)
+        if held is None:
+            raise Overloaded(f"{len(self._held)} groups are held already")
+        return await held.ready()
+
+    async def all_kept(self) -> list[Group]:
+        """The groups of all shards that are ours, as the ledger has them now."""
+        leaders = self._routing.leaders("")
+        ours = [ShardId(each) for each in range(ROOT + 1, len(leaders)) if leaders[each] == self._routing.node_id]
+        await asyncio.gather(*(self._engine.catch_up(shard) for shard in ours))
+        return [group for shard in ours for group in self._engine.shards.follower(shard).state.groups.values()]
+
     async def kept(self, name: str) -> Group | None:
         """A group as the ledger has it now."""
         shard = self.shard_of(name)
@@ -140,11 +162,15 @@ class Coordinator:
             if group is None or group.owner != self.id:
                 raise Fenced(f"group '{name}' was taken over by another coordinator")
             log.info("group_taken_over", group=name, kind=group.kind, generation=group.generation)
+        if group is None and len(self._engine.shards.follower(shard).state.groups) >= self.bounds.groups_max:
+            raise Overloaded(f"there are {self.bounds.groups_max} groups in shard {shard} already")
+        return self._made(name, group), 0 if group is None else group.generation
+
+    def _made(self, name: str, group: Group | None) -> Machine:
         if group is None:
-            return ClassicGroup(name, self.bounds), 0
+            return ClassicGroup(name, self.bounds)
         at = self._engine.world.clock.monotonic()
-        kept = decode_classic(group.members, name)
-        return ClassicGroup.restored(name, self.bounds, group.generation, kept, at), group.generation
+        return ClassicGroup.restored(name, self.bounds, group.generation, decode_classic(group.members, name), at)
 
     def _watch(self, shard: ShardId) -> None:
         follower = self._engine.shards.follower(shard)

@@ -6,6 +6,7 @@ Answers leave when what they tell is durable. If that fails, the group is droppe
 for the coordinator again: whatever the ledger has then is the truth.
 """
 
+import asyncio
 import math
 from collections.abc import Callable
 from typing import Any
@@ -60,6 +61,7 @@ class Held:
         """What the ledger has."""
         self._inbox: list[tuple[Call | None, Event]] = []
         self._kept_back: list[tuple[Any, Message]] = []
+        self._wanted: list[asyncio.Future[Machine]] = []
         self._alarm_at = math.inf
         self._alarm: int | None = None
 
@@ -68,7 +70,19 @@ class Held:
         self.machine = machine
         self._generation = generation
         self._busy = False
+        for wanted in self._wanted:
+            if not wanted.done():
+                wanted.set_result(machine)
+        self._wanted = []
         self._go_on()
+
+    async def ready(self) -> Machine:
+        """The machine, when it is loaded."""
+        if self.machine is None:
+            wanted: asyncio.Future[Machine] = asyncio.get_running_loop().create_future()
+            self._wanted.append(wanted)
+            return await wanted
+        return self.machine
 
     def take(self, call: Call | None, event: Event) -> None:
         """Let the machine hear of an event, now or when its turn comes; `call` is who waits for the answer."""
@@ -88,6 +102,10 @@ class Held:
         self.dropped = True
         self._quiet()
         self._release(self)
+        for wanted in self._wanted:
+            if not wanted.done():
+                wanted.set_exception(Unavailable(f"group '{self.name}' could not be loaded: {code.name.lower()}"))
+        self._wanted = []
         waiting: list[Any] = [to for to, _ in self._kept_back]
         waiting += [call for call, _ in self._inbox]
         if self.machine is not None:

@@ -51,6 +51,9 @@ class Machine(Protocol):
     def why_not_commit(self, ask: OffsetCommitRequest, *, at: float) -> ErrorCode | None:
         """Whether whoever asks may commit offsets now."""
 
+    def reads(self, topic: str) -> bool:
+        """Whether some member has subscribed to a topic."""
+
     def why_not_fetch(self, member_id: str | None, epoch: int) -> ErrorCode | None:
         """Whether whoever asks may know the committed offsets now."""
 

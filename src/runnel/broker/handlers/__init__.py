@@ -9,6 +9,7 @@ fetch          records from offsets on
 leader_epochs  where the one epoch ends
 find_coordinator
                whom to ask about a group
+groups         groups listed, described and deleted
 leaderless     harmless answers for what means nothing without leaders
 list_offsets   beginnings, ends, and the first record at a time
 log_dirs       where records lie, and how much each partition has
@@ -35,6 +36,7 @@ from runnel.broker.handlers import (
     delete_records,
     fetch,
     find_coordinator,
+    groups,
     leader_epochs,
     leaderless,
     list_offsets,
@@ -58,6 +60,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     fetch,
     leader_epochs,
     find_coordinator,
+    groups,
     leaderless,
     list_offsets,
     log_dirs,

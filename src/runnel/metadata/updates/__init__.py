@@ -32,6 +32,7 @@ from runnel.metadata.updates.groups import (
     DeleteGroups,
     DeleteOffsets,
     EnterGeneration,
+    ExpireOffsets,
     TakeGroup,
 )
 from runnel.metadata.updates.lives import HoldSource, ReleaseSource, RemoveStream, TouchStream
@@ -68,6 +69,7 @@ AnyUpdate = (
     | DrawNumbers
     | EnterGeneration
     | EnterHorizon
+    | ExpireOffsets
     | ExpireProducers
     | ForgetBucket
     | ForgetTable
@@ -120,6 +122,7 @@ __all__ = [
     "DrawNumbers",
     "EnterGeneration",
     "EnterHorizon",
+    "ExpireOffsets",
     "ExpireProducers",
     "ForgetBucket",
     "ForgetTable",

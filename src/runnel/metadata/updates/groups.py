@@ -155,3 +155,51 @@ class DeleteGroups(msgspec.Struct, array_like=True, frozen=True, tag="delete-gro
                 del state.groups[name]
                 gone.append(name)
         return gone
+
+
+class ExpireOffsets(msgspec.Struct, array_like=True, frozen=True, tag="expire-offsets"):
+    """Forget what groups without members have committed before a moment, by the proposers' clocks.
+
+    A group that once had members keeps its offsets until it has been without for so long; one that only commits keeps
+    each for so long. Groups that have nothing left go. Answers their names.
+    """
+
+    before_ms: int
+
+    def check(self, state: "ShardState") -> None:
+        """Always allowed."""
+
+    def apply(self, state: "ShardState", at_ms: int, touched: set[int]) -> list[str]:
+        gone = []
+        for group in list(state.groups.values()):
+            if group.has_members:
+                continue
+            if group.kind == "simple":
+                expire_old(group, self.before_ms)
+            elif (group.empty_since_ms or 0) < self.before_ms:
+                group.offsets.clear()
+            if not group.offsets and (group.empty_since_ms or 0) < self.before_ms:
+                del state.groups[group.name]
+                gone.append(group.name)
+        return gone
+
+
+def expire_old(group: Group, before_ms: int) -> None:
+    """Forget each offset that was committed before a moment."""
+    for topic, partitions in list(group.offsets.items()):
+        for partition, committed in list(partitions.items()):
+            if committed.at_ms < before_ms:
+                del partitions[partition]
+        if not partitions:
+            del group.offsets[topic]
+
+
+def has_expired(group: Group, before_ms: int) -> bool:
+    """Whether `ExpireOffsets` would find something to forget in this group."""
+    if group.has_members:
+        return False
+    if (group.empty_since_ms or 0) < before_ms:
+        return True
+    return group.kind == "simple" and any(
+        committed.at_ms < before_ms for partitions in group.offsets.values() for committed in partitions.values()
+    )
