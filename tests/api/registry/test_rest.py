@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.api.registry.conftest import Asker
 
+from runnel.api.registry.openapi import _QUERIES
+from runnel.api.registry.routes import Paths
 from runnel.metadata.schemas import TEXT_BYTES_MAX
 
 V1 = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
@@ -291,6 +293,19 @@ class TestExtras:
         assert ask.get("/v1/metadata/id")["scope"]["clusters"]["kafka-cluster"] == ask.engine.cluster.id
         assert ask.get("/v1/metadata/version")["version"].startswith("runnel ")
         assert ask.get("/schemas/ids/1?fetchMaxId=true")[0] == 404
+
+
+def test_the_openapi_document_names_every_path_and_only_those(nodes):
+    document = Asker(nodes.addresses[0]).get("/schemas/openapi.json")
+    table = Paths(None).table()
+    assert {(method.upper(), path) for path, item in document["paths"].items() for method in item} == {
+        (method, pattern) for method, pattern, _, _ in table
+    }
+    assert _QUERIES.keys() <= {(method, pattern) for method, pattern, _, _ in table}
+    import jsonschema_rs
+
+    for schema in document["components"]["schemas"].values():
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
 
 
 def deep(levels):

@@ -24,6 +24,7 @@ from runnel.api.registry.asks import (
     switch,
     version_in,
 )
+from runnel.api.registry.openapi import openapi
 from runnel.api.registry.registry import SchemaRegistry
 from runnel.api.registry.trouble import as_response, schema_not_found, subject_not_found, trouble_of
 from runnel.api.routes import Found, Routes
@@ -43,8 +44,14 @@ Handler = Callable[[Request, Found], Awaitable[Any]]
 
 def add_registry(routes: Routes, registry: SchemaRegistry, tasks: Tasks) -> None:
     """Add all of its routes."""
-    paths = Paths(registry)
-    for method, pattern, handler in paths.table():
+    table = Paths(registry).table()
+    document = json.dumps(openapi([(method, pattern, told) for method, pattern, _, told in table])).encode()
+
+    def describe(_request: Request, respond: Answer, _: Found) -> None:
+        respond(Response(200, {"content-type": "application/json"}, document))
+
+    routes.add("GET", "/schemas/openapi.json", describe)
+    for method, pattern, handler, _ in table:
         handle = _answering(handler, tasks)
         routes.add(method, pattern, handle)
         if not pattern.startswith(("/contexts", "/v1")):
@@ -89,46 +96,46 @@ class Paths:
     def __init__(self, registry: SchemaRegistry) -> None:
         self.registry = registry
 
-    def table(self) -> list[tuple[str, str, Handler]]:
+    def table(self) -> list[tuple[str, str, Handler, str]]:
         subject, version = "/subjects/{subject}", "/subjects/{subject}/versions/{version}"
         schema = "/schemas/ids/{id}"
         test = "/compatibility/subjects/{subject}/versions"
         return [
-            ("GET", "/subjects", self.subjects),
-            ("POST", subject, self.look_up),
-            ("DELETE", subject, self.delete_subject),
-            ("GET", f"{subject}/versions", self.versions),
-            ("POST", f"{subject}/versions", self.register),
-            ("GET", version, self.version),
-            ("DELETE", version, self.delete_version),
-            ("GET", f"{version}/schema", self.version_text),
-            ("GET", f"{version}/referencedby", self.referenced_by),
-            ("GET", f"{subject}/metadata", self.latest_with_metadata),
-            ("GET", "/schemas", self.schemas),
-            ("GET", "/schemas/types", self.types),
-            ("GET", schema, self.by_id),
-            ("GET", f"{schema}/schema", self.id_text),
-            ("GET", f"{schema}/subjects", self.id_subjects),
-            ("GET", f"{schema}/versions", self.id_versions),
-            ("GET", "/schemas/guids/{guid}", self.by_guid),
-            ("GET", "/schemas/guids/{guid}/ids", self.guid_ids),
-            ("POST", test, self.test),
-            ("POST", f"{test}/{{version}}", self.test),
-            ("GET", "/config", self.global_rules),
-            ("PUT", "/config", self.set_rules),
-            ("DELETE", "/config", self.drop_rules),
-            ("GET", "/config/{subject}", self.rules),
-            ("PUT", "/config/{subject}", self.set_rules),
-            ("DELETE", "/config/{subject}", self.drop_rules),
-            ("GET", "/mode", self.global_mode),
-            ("PUT", "/mode", self.set_mode),
-            ("DELETE", "/mode", self.drop_mode),
-            ("GET", "/mode/{subject}", self.mode),
-            ("PUT", "/mode/{subject}", self.set_mode),
-            ("DELETE", "/mode/{subject}", self.drop_mode),
-            ("GET", "/contexts", self.contexts),
-            ("GET", "/v1/metadata/id", self.server_id),
-            ("GET", "/v1/metadata/version", self.server_version),
+            ("GET", "/subjects", self.subjects, "Names of subjects"),
+            ("POST", subject, self.look_up, "Under which version a subject has this schema"),
+            ("DELETE", subject, self.delete_subject, "Hide a subject, or remove a hidden one for good"),
+            ("GET", f"{subject}/versions", self.versions, "The versions of a subject"),
+            ("POST", f"{subject}/versions", self.register, "Register a schema as the next version of a subject"),
+            ("GET", version, self.version, "One version of a subject"),
+            ("DELETE", version, self.delete_version, "Hide a version, or remove a hidden one for good"),
+            ("GET", f"{version}/schema", self.version_text, "The text of a version's schema, alone"),
+            ("GET", f"{version}/referencedby", self.referenced_by, "The ids of schemas that refer to a version"),
+            ("GET", f"{subject}/metadata", self.latest_with_metadata, "The newest version that has this metadata"),
+            ("GET", "/schemas", self.schemas, "All schemas with their subjects and versions"),
+            ("GET", "/schemas/types", self.types, "The kinds of schema"),
+            ("GET", schema, self.by_id, "What an id stands for"),
+            ("GET", f"{schema}/schema", self.id_text, "The text of an id's schema, alone"),
+            ("GET", f"{schema}/subjects", self.id_subjects, "The subjects that have an id"),
+            ("GET", f"{schema}/versions", self.id_versions, "The subjects and versions that have an id"),
+            ("GET", "/schemas/guids/{guid}", self.by_guid, "What a global id stands for"),
+            ("GET", "/schemas/guids/{guid}/ids", self.guid_ids, "The ids of a global id, by context"),
+            ("POST", test, self.test, "Whether a schema could become the next version"),
+            ("POST", f"{test}/{{version}}", self.test, "Whether a schema could become the next version"),
+            ("GET", "/config", self.global_rules, "What holds for everyone"),
+            ("PUT", "/config", self.set_rules, "Set compatibility"),
+            ("DELETE", "/config", self.drop_rules, "Forget what is set"),
+            ("GET", "/config/{subject}", self.rules, "What is set for a subject or a context"),
+            ("PUT", "/config/{subject}", self.set_rules, "Set compatibility"),
+            ("DELETE", "/config/{subject}", self.drop_rules, "Forget what is set"),
+            ("GET", "/mode", self.global_mode, "The mode that holds for everyone"),
+            ("PUT", "/mode", self.set_mode, "Set a mode"),
+            ("DELETE", "/mode", self.drop_mode, "Forget a mode"),
+            ("GET", "/mode/{subject}", self.mode, "The mode of a subject or a context"),
+            ("PUT", "/mode/{subject}", self.set_mode, "Set a mode"),
+            ("DELETE", "/mode/{subject}", self.drop_mode, "Forget a mode"),
+            ("GET", "/contexts", self.contexts, "Names of contexts"),
+            ("GET", "/v1/metadata/id", self.server_id, "The cluster's id"),
+            ("GET", "/v1/metadata/version", self.server_version, "The program's version"),
         ]
 
     # --- subjects and versions
