@@ -7,7 +7,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runnel.codec.compression import Compression
@@ -178,7 +178,6 @@ anything = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     items=anything,
     codec=st.sampled_from(Compression),

@@ -153,7 +153,8 @@ def test_control_aborted_and_poisoned_batches_stay_sealed_and_find_their_place_a
     assert [a.is_poisoned for a in piece.aside] == [False, False, True]
     back = with_aside(seal_rows(piece.rows, piece.stretches), piece.aside)
     assert [(batch.first, batch.last) for batch in back] == [(10, 11), (12, 12), (13, 13), (14, 15), (16, 17)]
-    assert back[3].data[8:] == bytes(broken)[8:]
+    assert back[3].data[8:12] + back[3].data[16:] == bytes(broken[8:12] + broken[16:])
+    assert back[3].data[12:16] == bytes(4)  # there are no leaders, so no epoch of one
 
 
 def test_append_time_is_given_to_every_record_and_comes_back():

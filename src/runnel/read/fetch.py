@@ -1,7 +1,8 @@
 """Fetching parts of objects: each part once at a time, near parts of an object in one request, ahead of the reader.
 
 What comes from the store is checked once, batch by batch, before anyone gets it: a flipped bit or a torn object is
-`Corrupt`, with the object and the place in it.
+`Corrupt`, with the object and the place in it. What lies in Parquet files is turned into batches first (see rows.py);
+a part of them whose trail is not known yet brings no bytes, but makes it known.
 """
 
 import asyncio
@@ -10,13 +11,16 @@ from functools import partial
 
 from runnel.codec.batches import BadBatch, check_batches
 from runnel.errors import Corrupt, Refused, RunnelError, Unavailable
+from runnel.metadata.objects import FileKind
 from runnel.model import ObjectName
-from runnel.read.plan import Part
+from runnel.read.plan import CHUNK, Part
+from runnel.read.rows import Rows
 from runnel.world.objects import Buffer, ObjectStore
 from runnel.world.objects.cache import ObjectCache
 from runnel.world.world import World
 
 Loaded = Buffer | RunnelError
+_TRAIL = -2  # stands for a place where a trail is fetched
 
 
 class Fetcher:
@@ -24,6 +28,7 @@ class Fetcher:
 
     def __init__(self, objects: ObjectStore, cache: ObjectCache, world: World, *, ahead_bytes_max: int) -> None:
         self.cache = cache
+        self.rows = Rows(objects)
         self._objects = objects
         self._world = world
         self._coming: dict[tuple[str, int], asyncio.Future[Loaded]] = {}
@@ -40,9 +45,9 @@ class Fetcher:
             found: list[Loaded] = []
             missing: list[Part] = []
             for part in parts:
-                data = fetched.get((part.name, part.place))
+                data = fetched.get(_key(part))
                 if data is None:
-                    data = self.cache.get(part.name, part.place, part.length)
+                    data = self._cached(part)
                 if data is None:
                     missing.append(part)
                 else:
@@ -50,13 +55,18 @@ class Fetcher:
             if not missing:
                 return found
             for part, loaded in zip(missing, await self._bring(missing), strict=True):
-                fetched[part.name, part.place] = loaded
+                fetched[_key(part)] = loaded
+
+    def _cached(self, part: Part) -> Buffer | None:
+        if part.kind == FileKind.PARQUET:
+            return None
+        return self.cache.get(part.name, part.place, None if part.kind == CHUNK else part.length)
 
     def at_hand(self, parts: Sequence[Part]) -> list[Buffer] | None:
         """The bytes of parts if all of them are in memory, good for this turn only; None if not."""
         found: list[Buffer] = []
         for part in parts:
-            data = self.cache.get(part.name, part.place, part.length)
+            data = self._cached(part)
             if data is None:
                 return None
             found.append(data)
@@ -66,7 +76,7 @@ class Fetcher:
         """Begin to fetch parts that will be wanted soon; gives up quietly where the bound is reached."""
         wanted = []
         for part in parts:
-            key = (part.name, part.place)
+            key = _key(part)
             if key in self._coming or self.cache.holds(*key):
                 continue
             if self.ahead_bytes + part.length > self.ahead_bytes_max:
@@ -89,14 +99,18 @@ class Fetcher:
         by_object: dict[str, list[Part]] = {}
         futures = []
         for part in parts:
-            key = (part.name, part.place)
+            key = _key(part)
             future = self._coming.get(key)
             if future is None:
                 future = self._coming[key] = asyncio.get_running_loop().create_future()
                 by_object.setdefault(part.name, []).append(part)
             futures.append(future)
         for name, wanted in by_object.items():
-            self._world.tasks.spawn(self._fetch(name, wanted), name=f"fetch {name}")
+            if wanted[0].kind == FileKind.WAL:
+                self._world.tasks.spawn(self._fetch(name, wanted), name=f"fetch {name}")
+            else:
+                for part in wanted:
+                    self._world.tasks.spawn(self._fetch_rows(part), name=f"restore {name}")
         return futures
 
     async def _fetch(self, name: str, parts: list[Part]) -> None:
@@ -110,11 +124,32 @@ class Fetcher:
         except asyncio.CancelledError:
             answers = [Unavailable(f"reading {name} was broken off")] * len(parts)
         for part, answer in zip(parts, answers, strict=True):
-            if not isinstance(answer, RunnelError):
-                self.cache.put_part(part.name, part.place, answer)
-            future = self._coming.pop((part.name, part.place))
-            if not future.done():
-                future.set_result(answer)
+            self._settle(part, answer)
+
+    async def _fetch_rows(self, part: Part) -> None:
+        """The same for a chunk of Parquet files, or for a trail."""
+        answer: Loaded = b""
+        try:
+            if part.kind == CHUNK:
+                answer = await self.rows.restore(part)
+            else:
+                await self.rows.learn(part.name)
+        except RunnelError as error:
+            answer = error
+        except asyncio.CancelledError:
+            answer = Unavailable(f"reading {part.name} was broken off")
+        self._settle(part, answer)
+
+    def _settle(self, part: Part, answer: Loaded) -> None:
+        if not isinstance(answer, RunnelError) and part.kind != FileKind.PARQUET:
+            self.cache.put_part(part.name, part.place, answer)
+        future = self._coming.pop(_key(part))
+        if not future.done():
+            future.set_result(answer)
+
+
+def _key(part: Part) -> tuple[str, int]:
+    return (part.name, _TRAIL if part.kind == FileKind.PARQUET else part.place)
 
 
 def _checked(part: Part, data: Buffer) -> Loaded:

@@ -1,5 +1,6 @@
 """Which parts of which objects hold the records that were asked for. Pure."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from runnel.metadata.objects import FileKind
@@ -9,8 +10,8 @@ from runnel.metadata.state import ShardState
 class Part(NamedTuple):
     """A run of records inside one object, with the first offset and the one behind its last.
 
-    In a write-ahead object they are whole batches: `length` bytes from `place` on. In a Parquet file they are rows from
-    row group `place` on; `length` is about what they take as batches.
+    In a write-ahead object they are whole batches: `length` bytes from `place` on. Among Parquet files they are the
+    chunks of a trail from number `place` on, or, as a `CHUNK`, that one; `length` is about what they take as batches.
     """
 
     name: str
@@ -19,6 +20,16 @@ class Part(NamedTuple):
     first: int
     end: int
     kind: int = FileKind.WAL
+
+
+CHUNK = 2
+"""The kind of a part that is one chunk of a trail, beside the kinds of files."""
+ChunksOf = Callable[[Part], list[Part] | None]
+"""The chunks of a part of Parquet files; None while its trail is not known here: fetching the part makes it known."""
+
+
+def no_chunks(part: Part) -> list[Part] | None:  # noqa: ARG001  # the shape of the question
+    return None
 
 
 class Plan(NamedTuple):
@@ -37,11 +48,18 @@ PARTS_MAX = 256
 
 
 def plan_read(
-    state: ShardState, stream_id: int, offset: int, bytes_max: int, ahead_bytes: int = 0, until: int | None = None
+    state: ShardState,
+    stream_id: int,
+    offset: int,
+    bytes_max: int,
+    ahead_bytes: int = 0,
+    until: int | None = None,
+    chunks_of: ChunksOf = no_chunks,
 ) -> Plan:
     """Parts from the one with `offset` on until they are worth `bytes_max`, and parts behind them worth `ahead_bytes`.
 
-    There is at least one part when `offset` is before the end of the stream.
+    There is at least one part when `offset` is before the end of the stream. A plan ends with a part whose chunks are
+    not known yet.
     """
     stream = state.streams[stream_id]
     extents = stream.extents
@@ -57,13 +75,19 @@ def plan_read(
         if until is not None and extent.first >= until:
             break
         part = Part(names[extent.slot], extent.place, extent.length, extent.first, extent.end, kinds[extent.slot])
-        if not parts or (left > 0 and len(parts) < PARTS_MAX):
-            parts.append(part)
-            left -= extent.length
-        elif ahead_bytes > 0 and len(ahead) < PARTS_MAX:
-            ahead.append(part)
-            ahead_bytes -= extent.length
-        else:
+        chunks = chunks_of(part) if part.kind == FileKind.PARQUET else None
+        for each in (part,) if chunks is None else chunks:
+            if each.end <= offset or (until is not None and each.first >= until):
+                continue
+            if not parts or (left > 0 and len(parts) < PARTS_MAX):
+                parts.append(each)
+                left -= each.length
+            elif ahead_bytes > 0 and len(ahead) < PARTS_MAX:
+                ahead.append(each)
+                ahead_bytes -= each.length
+            else:
+                return Plan(parts, ahead, stream_id, until)
+        if part.kind == FileKind.PARQUET and chunks is None:
             break
         index += 1
     return Plan(parts, ahead, stream_id, until)

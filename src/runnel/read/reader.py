@@ -16,12 +16,15 @@ from runnel.codec.batches import patch_offsets, read_head, seek_offset, seek_tim
 from runnel.codec.records import build_batch, first_at_or_after, read_batch
 from runnel.errors import Corrupt, NotThere, Refused, RunnelError
 from runnel.metadata.follower import Follower
+from runnel.metadata.objects import FileKind
 from runnel.metadata.stream import Fork, Stream
 from runnel.model import StreamId
 from runnel.read.fetch import Fetcher, Loaded
-from runnel.read.plan import Part, Plan, plan_read, plan_time
+from runnel.read.plan import CHUNK, Part, Plan, plan_read, plan_time
 from runnel.world.objects import Buffer
 
+TRAILS_MAX = 16
+"""Trails that one read makes known, one after another, before it answers with what it has."""
 REPLANS_MAX = 3
 """How often a read begins again because an object went away under it."""
 UNBOUNDED = 1 << 62
@@ -81,9 +84,7 @@ class Reader:
         """
         away = await self.look_at_tails(asks) if fresh else {}
         for _ in range(REPLANS_MAX):
-            plans = self._plan_all(asks, bytes_max)
-            loading = [part for plan in plans if isinstance(plan, Plan) for part in plan.parts]
-            loaded = await self.fetcher.load(loading) if loading else []
+            plans, loaded = await self._load_all(asks, bytes_max)
             swept = {
                 self._follower_of(StreamId(plan.source)): None  # in order, so that a simulation repeats itself
                 for _, plan, buffers in _dealt(asks, plans, loaded)
@@ -102,6 +103,19 @@ class Reader:
                 read.error = away.get(self._follower_of(ask.stream), read.error)
             reads.append(read)
         return reads
+
+    async def _load_all(self, asks: Sequence[Ask], bytes_max: int) -> tuple[list[Plan | RunnelError], list[Loaded]]:
+        """Plans, and what they bring; where a plan ended with a trail that was not known, it is made again."""
+        for _ in range(TRAILS_MAX):
+            plans = self._plan_all(asks, bytes_max)
+            loading = [part for plan in plans if isinstance(plan, Plan) for part in plan.parts]
+            loaded = await self.fetcher.load(loading) if loading else []
+            if not any(
+                part.kind == FileKind.PARQUET and not isinstance(data, RunnelError)
+                for part, data in zip(loading, loaded, strict=True)
+            ):
+                break
+        return plans, loaded
 
     def at_hand(self, asks: Sequence[Ask], *, bytes_max: int = UNBOUNDED) -> list[Read] | None:
         """The same in this turn, if all of it is in memory; None if not. Nobody is asked what is new."""
@@ -213,7 +227,8 @@ class Reader:
                 return error
             if ask.offset < stream.start:
                 return OffsetOutOfRange(ask.stream, ask.offset, stream.start, stream.end)
-        plan = plan_read(follower.state, stream.id, ask.offset, bytes_max, self._ahead_bytes, until)
+        chunks_of = self.fetcher.rows.chunks_of
+        plan = plan_read(follower.state, stream.id, ask.offset, bytes_max, self._ahead_bytes, until, chunks_of)
         if plan.ahead:
             self.fetcher.read_ahead(plan.ahead)
         return plan
@@ -265,19 +280,27 @@ class Reader:
                 inherited = await self.first_at(StreamId(fork.source), stamp_ms)
                 if inherited is not None and stream.start <= inherited[0] < fork.offset:
                     return inherited
-            for part in plan_time(follower.state, stream_id, stamp_ms):
-                (data,) = await self.fetcher.load([part])
-                if isinstance(data, NotThere):
-                    await follower.catch_up()  # swept since we looked
-                    break
-                if isinstance(data, RunnelError):
-                    raise data
-                found = _first_in(part, memoryview(data), stamp_ms, stream.start)
-                if found is not None:
-                    return found
-            else:
-                return None
+            try:
+                return await self._first_in_parts(
+                    plan_time(follower.state, stream_id, stamp_ms), stamp_ms, stream.start
+                )
+            except NotThere:
+                await follower.catch_up()  # swept since we looked
         raise Corrupt(f"stream {stream_id} refers to objects that are not in the store")
+
+    async def _first_in_parts(self, parts: Iterable[Part], stamp_ms: int, start: int) -> tuple[int, int] | None:
+        for part in parts:
+            (data,) = await self.fetcher.load([part])
+            if isinstance(data, RunnelError):
+                raise data
+            if part.kind == FileKind.PARQUET:
+                chunks = self.fetcher.rows.chunks_since(part, stamp_ms)
+                found = await self._first_in_parts(chunks, stamp_ms, start)
+            else:
+                found = _first_in(part, memoryview(data), stamp_ms, start)
+            if found is not None:
+                return found
+        return None
 
     async def latest_stamp(self, stream_id: StreamId, *, fresh: bool = True) -> tuple[int, int] | None:
         """The (offset, timestamp) of the first record with the largest timestamp."""
@@ -373,7 +396,10 @@ def _cut(
     next_offset = offset
     for part, data in zip(parts, buffers, strict=True):
         view = memoryview(data)
-        begin, first = (0, part.first) if part.first >= offset else seek_offset(view, part.first, offset)
+        if part.kind == CHUNK:
+            begin, first = _seek_own(view, offset)
+        else:
+            begin, first = (0, part.first) if part.first >= offset else seek_offset(view, part.first, offset)
         room = bytes_max - len(out)
         end = len(view)
         if end - begin > room:
@@ -381,10 +407,23 @@ def _cut(
         if end > begin:
             at = len(out)
             out += view[begin:end]
-            next_offset = patch_offsets(memoryview(out), first, start=at, leader_epoch=0)
+            if part.kind != CHUNK:
+                next_offset = patch_offsets(memoryview(out), first, start=at, leader_epoch=0)
+            else:  # such batches have their real offsets, and may leave holes
+                next_offset = part.end if end == len(view) else read_head(view, end).base_offset
         if end < len(view):
             break
     return out, next_offset
+
+
+def _seek_own(view: memoryview, offset: int, at: int = 0) -> tuple[int, int]:
+    """Where the first batch with an offset from `offset` on begins, by the batches' own offsets, and its first offset."""
+    while at < len(view):
+        head = read_head(view, at)
+        if head.base_offset + head.last_offset_delta >= offset:
+            return at, head.base_offset
+        at += head.size
+    return at, offset
 
 
 def _fit(view: memoryview, begin: int, room: int, *, at_least_one: bool) -> int:
@@ -403,6 +442,8 @@ def _first_in(part: Part, view: memoryview, stamp_ms: int, start: int) -> tuple[
     while (found := seek_time(view, first, stamp_ms, start=at)) is not None:
         at, first = found
         head = read_head(view, at)
+        if part.kind == CHUNK:
+            first = head.base_offset
         if first + head.last_offset_delta >= start:
             try:
                 record = first_at_or_after(view[at : at + head.size], head, first, stamp_ms, start)

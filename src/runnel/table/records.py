@@ -136,6 +136,7 @@ def _head_at(view: memoryview, at: int) -> BatchHead:
 def _sealed(batch: memoryview, first: int) -> bytes:
     copy = bytearray(batch)
     _pack_offset(copy, 0, first)
+    copy[12:16] = bytes(4)  # the leader epoch: there are no leaders
     return bytes(copy)
 
 

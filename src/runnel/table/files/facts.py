@@ -91,7 +91,7 @@ class Sizes:
 
     group_bytes_max: int = 128 << 20
     """Parquet bytes after which a group of files is finished and another begun."""
-    chunk_bytes: int = 16 << 20
+    chunk_bytes: int = 8 << 20
     """Unfolded bytes of the rows of a chunk."""
     portion_bytes: int = 32 << 20
     """Bytes of write-ahead objects that are fetched together, one request per object."""

@@ -98,6 +98,8 @@ class Chunk(msgspec.Struct, array_like=True):
     kept: int = 0
     kept_length: int = 0
     letters: int = 0
+    size: int = 0
+    """About what its batches take, unfolded."""
 
     def stretch_list(self) -> list[Stretch]:
         return [Stretch(*each) for each in self.stretches]

@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from runnel.errors import Corrupt, Unavailable
+from runnel.codec.batches import read_head
+from runnel.errors import AlreadyThere, Corrupt, Unavailable, Uncertain
 from runnel.model import ObjectName
 from runnel.table.files.chunks import Divided, Part, divide, is_aborted
 from runnel.table.files.columns import RECORD_COLUMNS, Column, Wants
@@ -63,6 +64,7 @@ from runnel.world.objects.seam import Buffer, ObjectStore
 
 FETCHES_MAX = 8
 """Objects that are read at once."""
+PUT_TRIES_MAX = 4
 UNFOLDS_TO = 2.0
 """How much larger rows are thought to be than their batches, before the first chunk tells."""
 PLAIN_COLUMNS = frozenset({"key", "value", "offset", "timestamp"})
@@ -235,10 +237,25 @@ class _Writing:
                 return
             bodies, written = await asyncio.to_thread(group.finish)
             for name, body in bodies:
-                await self._objects.put_new(name, body)
+                await self._put(name, body)
             self._done.append(written)
         finally:
             group.close()
+
+    async def _put(self, name: ObjectName, body: Buffer) -> None:
+        """Put an object; nobody else uses its name, so what is there after an uncertain try is our own."""
+        was_uncertain = False
+        for _ in range(PUT_TRIES_MAX):
+            try:
+                await self._objects.put_new(name, body)
+            except AlreadyThere:
+                if not was_uncertain:
+                    raise
+            except Uncertain:
+                was_uncertain = True
+                continue
+            return
+        raise Unavailable(f"{name} could not be put for certain in {PUT_TRIES_MAX} tries")
 
 
 def _next_offset(opened: Opened) -> int:
@@ -273,14 +290,16 @@ class _OpenGroup:
     def add(self, of: Range, first: int, end: int, opened: Opened, divided: Divided) -> int:
         """Enter a chunk; its number."""
         times = opened.rows.column("time")
-        stamp = max(pc.max(times).as_py(), -1) if len(times) else -1
+        stamps = [read_head(memoryview(each.batch)).max_timestamp for each in opened.aside]
+        stamp = max([pc.max(times).as_py() if len(times) else -1, *stamps])
         sections = [self._section(of, part) for part in divided.parts]
         stretches = [
             (each.first, each.last, each.attributes, each.producer, each.epoch)
             for each in opened.stretches
             if each.attributes
         ]
-        chunk = Chunk(of.stream, first, end, stamp, sections, stretches)
+        size = opened.rows.nbytes + sum(len(each.batch) for each in opened.aside)
+        chunk = Chunk(of.stream, first, end, stamp, sections, stretches, size=size)
         beside = divided.beside
         if beside is not None and not beside.is_empty:
             data = pack_beside(beside)

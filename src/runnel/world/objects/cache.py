@@ -48,15 +48,15 @@ class ObjectCache:
         while self.size > self.bytes_max:
             self._drop(next(iter(self._entries)))
 
-    def get(self, name: str, place: int, length: int) -> memoryview | None:
-        """The bytes, for this turn."""
+    def get(self, name: str, place: int, length: int | None) -> memoryview | None:
+        """The bytes, for this turn; without a length all that were put there."""
         entry = self._entries.get((name, WHOLE))
         if entry is not None:
             self._entries.move_to_end((name, WHOLE))
             self.hits += 1
-            return entry[0][place : place + length]
+            return entry[0][place:] if length is None else entry[0][place : place + length]
         entry = self._entries.get((name, place))
-        if entry is not None and len(entry[0]) >= length:
+        if entry is not None and (length is None or len(entry[0]) >= length):
             self._entries.move_to_end((name, place))
             self.hits += 1
             return entry[0][:length]
