@@ -1,11 +1,11 @@
 """A checkpoint: a shard's whole state at one position, as one object.
 
-Little-endian: magic 8 b"RUNNELCP", version 5, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
+Little-endian: magic 8 b"RUNNELCP", version 6, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
 What there may be a million of (extents) is kept as packed columns, copied and not walked.
 
 Version 2 says of each object what kind it is, and holds tables. Version 3 says which streams are forks and who holds
-them. Version 4 holds buckets and what is published beside streams. Version 5 holds schemas. What an older version says
-is read as before it had them.
+them. Version 4 holds buckets and what is published beside streams. Version 5 holds schemas, version 6 subscriptions.
+What an older version says is read as before it had them.
 
 Objects are named `checkpoints/{shard:05d}/{position:020d}-{unique:016x}`: the newest sorts last, and two nodes that
 write one at the same position do not meet.
@@ -26,12 +26,13 @@ from runnel.metadata.nodes import Node
 from runnel.metadata.schemas import Registry
 from runnel.metadata.state import ShardState
 from runnel.metadata.stream import Stream, Traits
+from runnel.metadata.subscriptions import Subscription
 from runnel.metadata.tables import Planner, Table
 from runnel.metadata.topics import Topic
 from runnel.model import ObjectName, Position, ShardId
 
 MAGIC = b"RUNNELCP"
-VERSION = 5
+VERSION = 6
 HEAD = Struct("<8sHxxI")
 STREAM = Struct("<qqqqqqIIxxxx")
 """id, start, end, size, epoch, floor of the extents, how many extents, closed."""
@@ -66,6 +67,7 @@ class Saved(msgspec.Struct, array_like=True):
     sealed: list[str] = []
     departed: dict[str, Past] = {}
     registry: Registry | None = None
+    subscriptions: list[Subscription] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -135,6 +137,7 @@ def encode_checkpoint(state: ShardState) -> bytes:
             sealed=list(state.sealed),
             departed=state.departed,
             registry=state.registry,
+            subscriptions=list(state.subscriptions.values()),
         )
     )
     return HEAD.pack(MAGIC, VERSION, crc32c(body)) + body
@@ -189,6 +192,7 @@ def _restore(saved: Saved) -> ShardState:
     state.sealed = dict.fromkeys(saved.sealed)
     state.departed = saved.departed
     state.registry = saved.registry or Registry({}, {})
+    state.subscriptions = {each.id: each for each in saved.subscriptions}
     return state
 
 

@@ -51,6 +51,7 @@ def image(state: ShardState) -> dict[str, Any]:
         "counters": sorted(state.counters.items(), key=_key),
         "tables": sorted(state.tables.items(), key=_key),
         "planner": state.planner,
+        "subscriptions": sorted(state.subscriptions.items(), key=_key),
     }
 
 

@@ -25,6 +25,7 @@ from runnel.metadata.nodes import Node
 from runnel.metadata.objects import ObjectTable
 from runnel.metadata.schemas import Registry
 from runnel.metadata.stream import Stream, Traits
+from runnel.metadata.subscriptions import Subscription
 from runnel.metadata.tables import Planner, Table
 from runnel.metadata.topics import Topic
 
@@ -79,6 +80,7 @@ class ShardState:
         self.departed: dict[str, Past] = {}
         """What went through streams that are gone, by bucket."""
         self.registry = Registry({}, {})
+        self.subscriptions: dict[str, Subscription] = {}
 
     def apply(self, entry: Entry, position: int) -> Applied:
         """Let one entry change the truth. Entries come in order, each position once."""

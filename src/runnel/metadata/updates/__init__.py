@@ -9,6 +9,7 @@ lives      streams with names are used, expire, are removed, and are held by the
 buckets    namespaces of streams come and go, and what they may hold
 snapshots  what an application publishes beside a stream, and lets go in its favour
 groups     generations and committed offsets
+subscriptions  they come, wake, are claimed and acknowledged
 tables     who plans, what commits have moved, what is in the way (root)
 schemas    schemas, their versions and what holds for them (root)
 upkeep     the sweep's horizon, producers that fell silent
@@ -40,6 +41,15 @@ from runnel.metadata.updates.nodes import DrawNumbers, Found, RegisterNode, Remo
 from runnel.metadata.updates.schemas import DeleteSchemas, RegisterSchema, SetSchemaRules
 from runnel.metadata.updates.snapshots import PublishSnapshot, RetainStream, SetAttributes
 from runnel.metadata.updates.streams import CreateStreams, DeleteStreams, OpenStream, TruncateStreams
+from runnel.metadata.updates.subscriptions import (
+    AckSubscription,
+    ClaimSubscription,
+    DropSubscription,
+    LapseSubscription,
+    LinkStreams,
+    PutSubscription,
+    WakeSubscription,
+)
 from runnel.metadata.updates.tables import (
     BeginCommit,
     ForgetTable,
@@ -53,9 +63,11 @@ from runnel.metadata.updates.topics import AddPartitions, AlterTopic, CreateTopi
 from runnel.metadata.updates.upkeep import EnterHorizon, ExpireProducers
 
 AnyUpdate = (
-    AddPartitions
+    AckSubscription
+    | AddPartitions
     | AlterTopic
     | BeginCommit
+    | ClaimSubscription
     | CommitObject
     | CommitOfMember
     | CommitOffsets
@@ -67,6 +79,7 @@ AnyUpdate = (
     | DeleteStreams
     | DeleteTopic
     | DrawNumbers
+    | DropSubscription
     | EnterGeneration
     | EnterHorizon
     | ExpireOffsets
@@ -76,17 +89,20 @@ AnyUpdate = (
     | ForgetTopic
     | Found
     | HoldSource
+    | LapseSubscription
     | LeaveBucket
     | LimitBucket
+    | LinkStreams
     | MakeBucket
     | MarkCommit
     | NoteTable
     | OpenStream
     | OpenTable
     | PublishSnapshot
+    | PutSubscription
     | RegisterNode
-    | ReleaseSource
     | RegisterSchema
+    | ReleaseSource
     | RemoveNode
     | RemoveStream
     | RenewLease
@@ -102,13 +118,16 @@ AnyUpdate = (
     | TouchStream
     | TruncateStreams
     | UnsealBucket
+    | WakeSubscription
 )
 
 __all__ = [
+    "AckSubscription",
     "AddPartitions",
     "AlterTopic",
     "AnyUpdate",
     "BeginCommit",
+    "ClaimSubscription",
     "CommitObject",
     "CommitOfMember",
     "CommitOffsets",
@@ -120,6 +139,7 @@ __all__ = [
     "DeleteStreams",
     "DeleteTopic",
     "DrawNumbers",
+    "DropSubscription",
     "EnterGeneration",
     "EnterHorizon",
     "ExpireOffsets",
@@ -129,14 +149,17 @@ __all__ = [
     "ForgetTopic",
     "Found",
     "HoldSource",
+    "LapseSubscription",
     "LeaveBucket",
     "LimitBucket",
+    "LinkStreams",
     "MakeBucket",
     "MarkCommit",
     "NoteTable",
     "OpenStream",
     "OpenTable",
     "PublishSnapshot",
+    "PutSubscription",
     "RegisterNode",
     "RegisterSchema",
     "ReleaseSource",
@@ -155,4 +178,5 @@ __all__ = [
     "TouchStream",
     "TruncateStreams",
     "UnsealBucket",
+    "WakeSubscription",
 ]
