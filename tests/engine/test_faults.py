@@ -6,9 +6,11 @@ import pytest
 
 from runnel import Engine, Record
 from runnel.codec.records import build_batch
+from runnel.engine import EngineLimits
 from runnel.engine.cluster import find_cluster
 from runnel.errors import Refused, Unavailable, Uncertain
-from runnel.metadata.ledger.memory import MemoryLedger
+from runnel.metadata.follower import FollowerLimits
+from runnel.metadata.ledger.memory import MemoryLedger, MemoryShelf
 from runnel.metadata.updates import EnterHorizon
 from runnel.model import ShardId
 from runnel.world.chance import Chance
@@ -94,5 +96,92 @@ def test_an_engine_opens_although_its_store_asks_to_wait(run):
         async with Engine(objects=store, ledger=MemoryLedger(), shards=1) as engine:
             await engine.topics.create("orders")
         assert store.turned_away == 3
+
+    run(story())
+
+
+def test_checkpoints_that_go_while_they_are_looked_for_lead_to_newer_ones(run):
+    class Overtaken(MemoryObjects):
+        """Between a list and the read that follows it, somebody else writes a newer checkpoint and removes the old."""
+
+        overtake = None
+        times = 2
+
+        async def read(self, name, start=0, length=None):
+            if self.overtake is not None and self.times and name.startswith("checkpoints/00001/"):
+                self.times -= 1
+                await self.overtake()
+            return await super().read(name, start, length)
+
+    async def story():
+        store, shelf = Overtaken(SystemClock()), MemoryShelf()
+        limits = EngineLimits(follower=FollowerLimits(checkpoints_kept=1))
+        async with Engine(objects=store, ledger=MemoryLedger(shelf), shards=1, limits=limits) as engine:
+            stream = (await engine.topics.create("orders")).streams[0]
+            follower = engine.shards.follower(ShardId(1))
+            sequences = iter(range(9))
+
+            async def write_and_checkpoint():
+                await engine.append(stream, batch(0, next(sequences)))
+                await follower.checkpoint()
+
+            await write_and_checkpoint()
+            store.overtake = write_and_checkpoint
+            async with Engine(objects=store, ledger=MemoryLedger(shelf), shards=1) as other:
+                assert not store.times
+                assert await other.bounds(stream) == (0, 3)
+
+    run(story())
+
+
+def test_a_trim_beyond_a_read_under_way_does_not_stop_a_follower_that_has_gone_on_meanwhile(run):
+    class GatedReads(MemoryLedger):
+        gate = None
+
+        async def read(self, shard, after, limit=1000):
+            if self.gate is not None and shard == 1:
+                self.reading.set()
+                await self.gate.wait()
+            return await super().read(shard, after, limit)
+
+    async def story():
+        store, shelf = MemoryObjects(SystemClock()), MemoryShelf()
+        limits = EngineLimits(follower=FollowerLimits(checkpoints_kept=1))
+        ledger = GatedReads(shelf)
+        async with (
+            Engine(objects=store, ledger=ledger, shards=1, limits=limits) as engine,
+            Engine(objects=store, ledger=MemoryLedger(shelf), shards=1, limits=limits) as other,
+        ):
+            stream = (await engine.topics.create("orders")).streams[0]
+            ledger.gate, ledger.reading = asyncio.Event(), asyncio.Event()
+            await engine.append(stream, batch(0, 0))
+            await ledger.reading.wait()
+            await engine.append(stream, batch(1, 1))
+            assert await other.bounds(stream) == (0, 2)
+            await other.shards.follower(ShardId(1)).checkpoint()
+            ledger.gate.set()
+            ledger.gate = None
+            assert await engine.bounds(stream) == (0, 2)
+            assert engine.trouble() is None
+
+    run(story())
+
+
+def test_of_several_nodes_one_writes_the_checkpoints(run):
+    async def story():
+        store, shelf = MemoryObjects(SystemClock()), MemoryShelf()
+        limits = EngineLimits(follower=FollowerLimits(checkpoint_entries=20, checkpoints_kept=100))
+        engines = [Engine(objects=store, ledger=MemoryLedger(shelf), shards=1, limits=limits) for _ in range(4)]
+        for engine in engines:
+            await engine.open()
+        stream = (await engines[0].topics.create("orders")).streams[0]
+        for sequence in range(200):
+            await engines[sequence % 4].append(stream, batch(0, sequence))
+            for engine in engines:
+                await engine.bounds(stream)
+        for engine in engines:
+            await engine.close()
+        written = [facts.name async for facts in store.list("checkpoints/00001/")]
+        assert 200 // 30 - 1 <= len(written) <= 200 // 20 + 3
 
     run(story())

@@ -86,6 +86,7 @@ class Follower:
         self._following: asyncio.Task[None] | None = None
         self._checkpointing: asyncio.Task[None] | None = None
         self._checkpointed = BEGINNING
+        self._checkpoint_after = self._draw_checkpoint_after()
         self._on_applied: list[Callable[[Applied], None]] = []
 
     # --- coming and going
@@ -178,12 +179,16 @@ class Follower:
             listener(applied)
         if applied.touched:
             self._wake(applied.touched)
-        while self._reached and self._reached[0][0] <= position:
+        if self._reached:
+            self._tell_reached()
+        if position - self._checkpointed >= self._checkpoint_after and self._writes_checkpoints:
+            self._checkpoint_soon()
+
+    def _tell_reached(self) -> None:
+        while self._reached and self._reached[0][0] <= self.state.position:
             _, future = self._reached.pop(0)
             if not future.done():
                 future.set_result(None)
-        if position - self._checkpointed >= self._limits.checkpoint_entries and self._writes_checkpoints:
-            self._checkpoint_soon()
 
     # --- following
 
@@ -205,8 +210,9 @@ class Follower:
             while self.stopped is None:
                 try:
                     entries = await self._ledger.read(self.shard, Position(self.state.position))
-                except Trimmed:
-                    await self._begin_again()
+                except Trimmed as trimmed:
+                    if self.state.position + 1 < trimmed.first:  # else: own entries landed while we were reading
+                        await self._begin_again(trimmed.first)
                     continue
                 except Corrupt as error:
                     self._give_up(error)
@@ -235,22 +241,25 @@ class Follower:
         log.error("shard_stopped", shard=self.shard, position=self.state.position, error=str(error))
         self._stop(error)
 
-    async def _begin_again(self) -> None:
-        """The ledger has forgotten what comes next: only a checkpoint leads on."""
+    async def _begin_again(self, first: Position) -> None:
+        """The ledger has forgotten what comes next and goes on from `first`: only a checkpoint leads there."""
         behind = self.state.position
         await self._load_checkpoint()
-        log.warning("shard_reloaded", shard=self.shard, was_at=behind, now_at=self.state.position)
-        if self.state.position <= behind:
-            error = Corrupt(
-                f"shard {self.shard}: the ledger is trimmed beyond {behind} and no checkpoint reaches there"
+        if self.state.position + 1 < first:
+            self._give_up(
+                Corrupt(
+                    f"shard {self.shard}: the ledger begins at {first}, this node is at {self.state.position} and no "
+                    "checkpoint leads from there to here"
+                )
             )
-            self._give_up(error)
             return
+        log.warning("shard_reloaded", shard=self.shard, was_at=behind, now_at=self.state.position)
         self._ahead = {position: entry for position, entry in self._ahead.items() if position > self.state.position}
         for entry_id in [known for known in self._expected if known in self.state.remembered]:
             self._expected.pop(entry_id)(
                 Uncertain(f"entry {entry_id.hex()} of shard {self.shard} was applied, its answer is lost")
             )
+        self._tell_reached()
         self._wake(list(self._watching))
 
     # --- the linearizable read
@@ -304,13 +313,22 @@ class Follower:
     def _checkpoint_soon(self) -> None:
         if self._checkpointing is None or self._checkpointing.done():
             self._checkpointed = Position(self.state.position)
+            self._checkpoint_after = self._draw_checkpoint_after()
             self._checkpointing = self._world.tasks.spawn(
-                self._checkpoint_quietly(), name=f"checkpoint of shard {self.shard}"
+                self._checkpoint_if_due(), name=f"checkpoint of shard {self.shard}"
             )
 
-    async def _checkpoint_quietly(self) -> None:
+    def _draw_checkpoint_after(self) -> int:
+        """Every follower of a shard writes checkpoints; spread a little, the first of them saves the others theirs."""
+        return int(self._limits.checkpoint_entries * self._world.chance.uniform(1.0, 1.5))
+
+    async def _checkpoint_if_due(self) -> None:
         try:
-            await self.checkpoint()
+            newest = max(map(position_of, await self._checkpoints()), default=BEGINNING)
+            if newest + self._limits.checkpoint_entries <= self.state.position:
+                await self.checkpoint()
+            else:
+                self._checkpointed = newest
         except (Unavailable, Uncertain, Corrupt, NotThere) as error:
             log.warning("checkpoint_failed", shard=self.shard, error=str(error))
 
@@ -334,20 +352,32 @@ class Follower:
         return [facts.name async for facts in self._objects.list(checkpoint_prefix(self.shard))]
 
     async def _load_checkpoint(self) -> None:
-        """Take the newest checkpoint that can be read; damaged ones are passed over and named."""
-        for name in reversed(await self._checkpoints()):
-            if position_of(name) <= self.state.position:
+        """Take the newest checkpoint that can be read; damaged ones are passed over and named.
+
+        One that is gone by the time it is read was removed in favour of newer ones, so the list is made again.
+        """
+        while True:
+            vanished = False
+            for name in reversed(await self._checkpoints()):
+                if position_of(name) <= self.state.position:
+                    break
+                try:
+                    state = decode_checkpoint(await self._objects.read(name), name)
+                except NewerVersion:
+                    raise
+                except NotThere:
+                    vanished = True
+                    continue
+                except Corrupt as error:
+                    log.warning("checkpoint_unreadable", object=name, error=str(error))
+                    continue
+                if state.position <= self.state.position:
+                    return  # own entries landed while we were reading
+                if (state.shard, state.shards) != (self.shard, self._shards):
+                    log.warning("checkpoint_of_another_cluster", object=name)
+                    continue
+                self.state = state
+                self._checkpointed = Position(state.position)
                 return
-            try:
-                state = decode_checkpoint(await self._objects.read(name), name)
-            except NewerVersion:
-                raise
-            except (Corrupt, NotThere) as error:
-                log.warning("checkpoint_unreadable", object=name, error=str(error))
-                continue
-            if (state.shard, state.shards) != (self.shard, self._shards):
-                log.warning("checkpoint_of_another_cluster", object=name)
-                continue
-            self.state = state
-            self._checkpointed = Position(state.position)
-            return
+            if not vanished:
+                return

@@ -27,7 +27,7 @@ FOUND_BY = {
     "planted-no-memory-of-producers": "comes after its record|was given offset",
     "planted-replica-that-errs": "got other results|has another state",
     "planted-stale-reads": "acknowledged before a read there|is outside",
-    "planted-sweep-without-horizon": "which is not in the store",
+    "planted-sweep-without-horizon": "which is not in the store|deleted while something refers to it",
     "planted-sweep-of-everything": "deleted while something refers to it",
     "planted-cache-without-end": "bytes of objects cached",
     "planted-trim-without-checkpoint": "no checkpoint leads there",
