@@ -22,6 +22,8 @@ HOUSES = (
     "runnel.simulated.planted",
     "runnel.simulated.engine",
     "runnel.simulated.engine_planted",
+    "runnel.simulated.kafka",
+    "runnel.simulated.kafka_planted",
 )
 """The modules whose import registers scenarios. A new one is added here."""
 
