@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import quote
 
+from runnel.api.buckets.routes import BucketRoutes
+from runnel.api.buckets.service import BucketService
+from runnel.api.buckets.tails import RecordTails
 from runnel.api.durable.routes import StreamRoutes
 from runnel.api.durable.service import StreamService
 from runnel.api.durable.tails import TailLimits, Tails
@@ -154,10 +157,13 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     add_vitals(routes, health, world.metrics)
     streams = StreamService(engine)
     tails = Tails(streams, tail_limits(settings))
-    StreamRoutes(streams, tails).add_to(routes)
+    protocol = StreamRoutes(streams, tails)
+    protocol.add_to(routes)
     TopicRoutes(streams, tails).add_to(routes)
     if not settings.registry:
         add_registry(routes, SchemaRegistry(engine), world.tasks)
+    buckets = BucketService(streams)
+    BucketRoutes(buckets, protocol, RecordTails(buckets, tail_limits(settings))).add_to(routes)
     doors: list[Door] = [
         KafkaDoor(Broker.of(engine, settings), settings),
         HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http),

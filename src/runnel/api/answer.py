@@ -40,7 +40,7 @@ class Answer:
     """See the module."""
 
     __slots__ = (
-        "_line", "chunked", "close_after", "gzip", "head_only", "held_bytes", "http10", "out", "started", "streaming",
+        "_line", "also", "chunked", "close_after", "gzip", "head_only", "held_bytes", "http10", "out", "started", "streaming",
         "when_draining", "when_gone", "when_writable", "whole",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Answer:
         self.head_only = head_only
         self.close_after = close_after
         self.http10 = False
+        self.also: Mapping[str, str] = NO_HEADERS
+        """Headers that this answer has whatever becomes of it."""
         self.gzip = accepted
         self.held_bytes = held_bytes
         self.out: list[Any] = []
@@ -84,6 +86,8 @@ class Answer:
         if line is None:
             return
         headers, body, status = response.headers, response.body, response.status
+        if self.also:
+            headers = {**headers, **self.also}
         tail = "connection: close\r\n" if self.close_after else "connection: keep-alive\r\n" if self.http10 else ""
         if compressible(response):
             tail += "vary: accept-encoding\r\n" if "vary" not in headers else ""
@@ -114,7 +118,7 @@ class Answer:
         self.close_after = self.close_after or self.http10
         tail = "connection: close\r\n" if self.close_after else ""
         tail += "transfer-encoding: chunked\r\n" if self.chunked else ""
-        line.flow(self, render_head(status, headers, line.prefix, tail))
+        line.flow(self, render_head(status, {**headers, **self.also}, line.prefix, tail))
 
     def write(self, data: Chunk) -> bool:
         """Send some bytes of a streaming answer; False asks to wait for `when_writable`."""

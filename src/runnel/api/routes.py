@@ -43,6 +43,10 @@ class Routes:
         self._root = _Node()
         self._options = options
 
+    def first_parts(self) -> frozenset[str]:
+        """The first parts of all paths that literally begin with them."""
+        return frozenset(self._root.literals)
+
     def add(self, method: str, pattern: str, handle: RoutedHandle) -> None:
         """Add one route. Two handlers for one method and pattern, or two spellings of its names, are our mistake."""
         assert pattern.startswith("/"), f"a pattern starts with a slash: {pattern}"

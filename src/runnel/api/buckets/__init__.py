@@ -7,4 +7,9 @@ The protocol is that of `api/streams`; here is what stands around it. Pure piece
     records.py       places counted in records: asks, NDJSON, envelopes
     transactions.py  appends to several streams, all or none
     bootstrap.py     a snapshot and what came after it, in one answer
+    service.py       all of it on the engine
+    tails.py, pen.py live reads by record; long answers, written as fast as they are taken
+    answers.py       statuses and headers beyond those of the protocol
+    streams.py       the protocol at these addresses
+    routes.py        the table of addresses
 """

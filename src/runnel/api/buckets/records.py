@@ -11,17 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from runnel.api.messages import Request
+from runnel.api.streams import words
 from runnel.api.streams.asks import integer
 from runnel.api.streams.json_mode import Raw, one_line
 from runnel.errors import Refused
 
 TOKEN = "json-record-coordinates-v1"  # noqa: S105  a capability's name, no secret
-FIRST, START, NEXT = "stream-record-first", "stream-record-start", "stream-record-next"
-EXTENSIONS = "stream-extensions"
 NDJSON = "application/x-ndjson"
 ENVELOPES = "application/vnd.durable-stream-records+ndjson"
 ENVELOPE_TYPE = "application/vnd.durable-stream-record+json"
-DATA_TYPE = "stream-data-content-type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +77,11 @@ def first_record(ask: RecordAsk, start: int, end: int) -> int:
 
 
 def record_headers(first: int, start: int, following: int) -> dict[str, str]:
-    return {FIRST: str(first), START: str(start), NEXT: str(following), EXTENSIONS: TOKEN}
+    return {
+        words.RECORD_FIRST: str(first),
+        words.RECORD_START: str(start),
+        words.RECORD_NEXT: str(following),
+    }
 
 
 def lines(messages: Iterable[Raw]) -> bytes:

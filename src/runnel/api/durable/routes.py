@@ -5,7 +5,7 @@ without a task of their own, everything else may wait for the ledger and has one
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from runnel.api.answer import Answer
 from runnel.api.durable.service import StreamService, Writer, answer_of
@@ -13,18 +13,47 @@ from runnel.api.durable.tails import Tails
 from runnel.api.durable.views import ProtocolView, range_of, read_response
 from runnel.api.messages import Request, Response
 from runnel.api.routes import Found as Parts
-from runnel.api.routes import Routes
+from runnel.api.routes import RoutedHandle, Routes
 from runnel.api.streams import answers, asks, words
 from runnel.api.streams.answers import Appended
 from runnel.api.streams.asks import Live
 from runnel.api.streams.names import fork_source, stream_name
+from runnel.engine import Engine
 from runnel.errors import RunnelError
+from runnel.world.tasks import Tasks
 from runnel.world.telemetry import get_log
 
 log = get_log("api")
 
 PREFIX = "/v1/stream/"
-Work = Callable[[Request, Answer, str], Coroutine[Any, Any, None]]
+Target = TypeVar("Target")
+Work = Callable[[Request, Answer, Target], Coroutine[Any, Any, None]]
+
+
+def with_a_task(
+    tasks: Tasks,
+    work: Work[Target],
+    target_of: Callable[[Parts], Target],
+    answer_of: Callable[[RunnelError], Response],
+) -> RoutedHandle:
+    """A handler that may wait. Whatever goes wrong in it, its client gets an answer and the node lives on."""
+
+    async def run(request: Request, respond: Answer, target: Target) -> None:
+        try:
+            await work(request, respond, target)
+        except Exception as error:  # noqa: BLE001  see above
+            _fail(request, respond, error, answer_of)
+
+    def handle(request: Request, respond: Answer, parts: Parts) -> None:
+        try:
+            target = target_of(parts)
+        except RunnelError as error:
+            respond(answer_of(error))
+            return
+        task = tasks.spawn(run(request, respond, target), name=f"http {request.method} {request.raw_path[:80]}")
+        respond.when_gone = task.cancel  # type: ignore[assignment]  # its result says nothing here
+
+    return handle
 
 
 class StreamRoutes:
@@ -44,23 +73,8 @@ class StreamRoutes:
         routes.add("HEAD", pattern, self._with_a_task(self.head))
         routes.add("DELETE", pattern, self._with_a_task(self.delete))
 
-    def _with_a_task(self, work: Work) -> Callable[[Request, Answer, Parts], None]:
-        async def run(request: Request, respond: Answer, name: str) -> None:
-            try:
-                await work(request, respond, name)
-            except Exception as error:  # noqa: BLE001  whatever it was, the client gets an answer and the node lives on
-                _fail(request, respond, error)
-
-        def handle(request: Request, respond: Answer, parts: Parts) -> None:
-            try:
-                name = stream_name(parts["path"])
-            except RunnelError as error:
-                respond(answer_of(error))
-                return
-            task = self._tasks.spawn(run(request, respond, name), name=f"http {request.method} {name[:80]}")
-            respond.when_gone = task.cancel  # type: ignore[assignment]  # its result says nothing here
-
-        return handle
+    def _with_a_task(self, work: Work[str]) -> RoutedHandle:
+        return with_a_task(self._tasks, work, lambda parts: stream_name(parts["path"]), answer_of)
 
     # --- writing
 
@@ -68,7 +82,7 @@ class StreamRoutes:
         ask = asks.create_ask(request)
         source = stream_name(fork_source(ask.fork.source, PREFIX)) if ask.fork is not None else None
         created = await self._service.create(name, ask, source)
-        respond(answers.created_answer(created.stream, new=created.new, location=_address(request)))
+        respond(answers.created_answer(created.stream, new=created.new, location=address_of(request)))
 
     def post(self, request: Request, respond: Answer, parts: Parts) -> None:
         try:
@@ -81,16 +95,7 @@ class StreamRoutes:
         def done(outcome: Appended | RunnelError) -> None:
             respond(answer_of(outcome) if isinstance(outcome, RunnelError) else answers.append_answer(ask, outcome))
 
-        self._service.append(name, ask, self._writer(respond), done)
-
-    def _writer(self, respond: Answer) -> Writer | None:
-        line = respond.line
-        if line is None:
-            return None
-        if line.memo is None:
-            line.memo = Writer(self._service.engine)
-        writer: Writer = line.memo
-        return writer
+        self._service.append(name, ask, writer_of(respond, self._service.engine), done)
 
     async def delete(self, _: Request, respond: Answer, name: str) -> None:
         await self._service.delete(name)
@@ -116,7 +121,18 @@ class StreamRoutes:
             self._tails.poll(found, self._view, ask, respond)
 
 
-def _fail(request: Request, respond: Answer, error: Exception) -> None:
+def writer_of(respond: Answer, engine: Engine) -> Writer | None:
+    """What the engine's window knows of the connection that this request came by."""
+    line = respond.line
+    if line is None:
+        return None
+    if line.memo is None:
+        line.memo = Writer(engine)
+    writer: Writer = line.memo
+    return writer
+
+
+def _fail(request: Request, respond: Answer, error: Exception, answer_of: Callable[[RunnelError], Response]) -> None:
     if not isinstance(error, RunnelError):
         log.crash("request_failed", error, method=request.method, path=request.raw_path)
     if respond.started:
@@ -127,7 +143,7 @@ def _fail(request: Request, respond: Answer, error: Exception) -> None:
         respond(answers.mishap())
 
 
-def _address(request: Request) -> str:
+def address_of(request: Request) -> str:
     """The whole address of a request, for Location."""
     scheme = "https" if request.headers.get("x-forwarded-proto", "").lower() == "https" else "http"
     host = request.headers.get("host", "")

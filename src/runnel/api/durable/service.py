@@ -164,7 +164,7 @@ class StreamService:
         now = self.world.clock.now_ms()
         if ask.expires_ms is not None and ask.expires_ms <= now and ask.fork is None:
             log.debug("stream_born_expired", stream=name)
-        return Traits(name, content_type, now, ask.ttl_seconds, ask.expires_ms, now)
+        return Traits(name, content_type, now, ask.ttl_seconds, ask.expires_ms, now, attributes=ask.attributes)
 
     def _first(self, body: bytes, traits: Traits) -> Body | None:
         if not body:
@@ -256,12 +256,14 @@ class StreamService:
         self, stream: Stream, ask: AppendAsk, writer: Writer | None, done: Callable[[Appended | RunnelError], None]
     ) -> None:
         try:
-            ticket = self._ticket(stream, ask, done)
+            ticket = Ticket(lambda given: done(tell(given[0])))
+            tell = self.add_append(ticket, stream, ask)
             self.engine.submit(ticket, writer.producer if writer is not None else None)
         except RunnelError as error:
             done(error)
 
-    def _ticket(self, stream: Stream, ask: AppendAsk, done: Callable[[Appended | RunnelError], None]) -> Ticket:
+    def add_append(self, ticket: Ticket, stream: Stream, ask: AppendAsk) -> Callable[[Landed], Appended | RunnelError]:
+        """Put an append on a ticket; what tells of its outcome."""
         traits = _traits(stream)
         number, producer = stream.id, ask.producer
         if ask.body:
@@ -276,12 +278,6 @@ class StreamService:
             body = sealed(values, self.world.clock.now_ms())
         else:
             body = Body(b"", 0, self.world.clock.now_ms())
-        count = body.records
-
-        def landed(given: list[Landed]) -> None:
-            done(self._told(number, ask, given[0], count))
-
-        ticket = Ticket(landed)
         guard = None
         if ask.close or ask.seq is not None or ask.record_match is not None:
             guard = Guard(close=ask.close, sequence=ask.seq, next_offset=ask.record_match)
@@ -293,14 +289,16 @@ class StreamService:
             ticket.add_guarded(number, *body, guard=guard)
         else:
             ticket.add(number, *body)
-        return ticket
+        return lambda landed: self._told(number, ask, landed, body.records)
 
     def _told(self, number: int, ask: AppendAsk, landed: Landed, records: int) -> Appended | RunnelError:
         first, verdict, facts, error = landed
         if error is not None:
             return error
         if verdict is Verdict.ACCEPTED:
-            return Appended(verdict=verdict, next_offset=first + records, closed=ask.close)
+            return Appended(
+                verdict=verdict, next_offset=first + records, first=first, records=records, closed=ask.close
+            )
         stream = self.engine.shards.of_stream(StreamId(number)).state.streams.get(number)
         if stream is None or verdict is Verdict.STREAM_UNKNOWN:
             return NotThere("there is no such stream")
@@ -310,6 +308,8 @@ class StreamService:
         return Appended(
             verdict=verdict,
             next_offset=stream.end,
+            first=first if first >= 0 else None,
+            records=records,
             closed=stream.closed,
             epoch=facts.get("epoch"),
             last=facts.get("last"),
@@ -387,6 +387,8 @@ def _difference(stream: Stream, ask: CreateAsk, source: str | None) -> str | Non
     fork = traits.fork
     if ask.content_type is not None and not same_type(ask.content_type, traits.content_type):
         return f"content type {traits.content_type}"
+    if ask.attributes != traits.attributes:
+        return "other attributes"
     if stream.closed != ask.closed:
         return "another end: it is closed" if stream.closed else "no end: it is open"
     if (fork is None) != (ask.fork is None):

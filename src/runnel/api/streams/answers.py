@@ -20,6 +20,9 @@ class Appended:
 
     verdict: Verdict
     next_offset: int = 0
+    first: int | None = None
+    """The offset of the first record of this append, or of what it repeats, if that is known."""
+    records: int = 0
     closed: bool = False
     epoch: int | None = None
     last: int | None = None

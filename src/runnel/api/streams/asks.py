@@ -72,6 +72,8 @@ class CreateAsk:
     closed: bool
     fork: ForkAsk | None
     body: bytes
+    attributes: bytes = b""
+    """What an application keeps beside the stream (see `api/buckets`)."""
 
 
 @dataclass(frozen=True, slots=True)
