@@ -30,6 +30,9 @@ from runnel.api.registry.routes import add_registry
 from runnel.api.routes import Routes
 from runnel.api.server import HttpServer
 from runnel.api.streams.words import PREFLIGHT
+from runnel.api.subscriptions.desk import Desk
+from runnel.api.subscriptions.routes import SubscriptionRoutes
+from runnel.api.subscriptions.waker import Waker
 from runnel.api.vitals import add_vitals
 from runnel.broker.broker import Broker
 from runnel.broker.server import KafkaServer
@@ -160,6 +163,10 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     protocol = StreamRoutes(streams, tails)
     protocol.add_to(routes)
     TopicRoutes(streams, tails).add_to(routes)
+    desk = Desk(streams, local=settings.webhooks_local)
+    SubscriptionRoutes(desk).add_to(routes)
+    waker = Waker(desk, membership.is_first)
+    parts.push_async_callback(waker.close)
     if not settings.registry:
         add_registry(routes, SchemaRegistry(engine), world.tasks)
     buckets = BucketService(streams)
@@ -168,13 +175,18 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
         KafkaDoor(Broker.of(engine, settings), settings),
         HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http),
     ]
+
+    async def arrive(addresses: dict[str, str]) -> None:
+        desk.base = settings.http_advertised.rstrip("/") or addresses["http"]
+        await membership.tell(addresses)
+
     return Node(
         world=world,
         health=health,
         doors=doors,
         ending=ending,
         drain_ms_max=settings.drain_ms_max,
-        arrive=membership.tell,
+        arrive=arrive,
         depart=membership.drain,
     )
 

@@ -61,6 +61,20 @@ class Settings:
             presets={"small": "0.0.0.0:8080", "large": "0.0.0.0:8080", "simulated": "127.0.0.1:0"},
         ),
     ] = "127.0.0.1:8080"
+    http_advertised: Annotated[
+        str,
+        Knob(
+            "The address under which webhooks are told to call this cluster back, such as https://streams.example.com. "
+            "When left empty, where HTTP is served.",
+        ),
+    ] = ""
+    webhooks_local: Annotated[
+        bool,
+        Knob(
+            "Whether webhooks of subscriptions may be on this machine, over plain HTTP.",
+            presets={"small": False, "large": False},
+        ),
+    ] = True
     http_long_poll_ms: Annotated[
         int,
         Knob("How long a long-poll waits for something new before it is answered with nothing.", low=10, high=600_000),

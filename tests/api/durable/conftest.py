@@ -77,7 +77,7 @@ def nodes(serving):
     async def running(count=1, *, limits=None, **engine):
         objects, shelf = MemoryObjects(SystemClock()), MemoryShelf()
         async with AsyncExitStack() as parts:
-            doors = []
+            doors: list[Door] = []
             for _ in range(count):
                 node = await parts.enter_async_context(
                     Engine(objects=objects, ledger=MemoryLedger(shelf), shards=4, **engine)
