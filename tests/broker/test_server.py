@@ -1,14 +1,24 @@
 """The server itself: what is offered, what is refused, what order answers have, what ends a connection."""
 
 import asyncio
+import runpy
 import struct
+from pathlib import Path
 
 import pytest
 from tests.broker.raw import Hung
 
 from runnel.codec.errors import ErrorCode
 from runnel.codec.messages.api_versions import ApiVersionsRequest
-from runnel.codec.messages.metadata import MetadataRequest, MetadataRequestTopic
+from runnel.codec.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from runnel.world.telemetry import capture
+
+HELLO = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 
 
 async def ended(client):
@@ -112,5 +122,43 @@ def test_a_topic_is_made_on_demand_where_the_cluster_and_the_client_allow_it(clu
             assert (answer.topics[0].error_code, len(answer.topics[0].partitions)) == (0, 2)
             answer = await client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="a b")]), 8)
             assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    run(story())
+
+
+def test_requests_bent_requests_and_garbage_break_nothing(run):
+    fuzz = runpy.run_path(str(Path(__file__).parent.parent / "fuzz" / "kafka_fuzz.py"))
+    done = run(fuzz["run"](7, 20.0, 400))
+    assert done["answered"] > 100
+
+
+def test_an_answer_that_cannot_be_encoded_closes_its_connection_and_nothing_else(cluster, run):
+    def wrong(call):
+        call.answer(MetadataResponse(topics=[MetadataResponseTopic(name=None)]))
+
+    async def wrong_later(call):
+        return MetadataResponse(topics=[MetadataResponseTopic(name=None)])
+
+    async def story():
+        async with cluster.serve() as node:
+            for handler in (wrong, wrong_later):
+                node.server._handlers[3] = handler
+                with capture("error") as events:
+                    async with await node.client() as client:
+                        with pytest.raises(Hung):
+                            await client.ask(MetadataRequest(topics=[]), 9)
+                assert [event[2] for event in events] == ["request_failed"]
+            async with await node.client() as client:
+                assert (await client.ask(HELLO, 3)).api_keys
+
+    run(story())
+
+
+def test_a_topic_without_name_and_id_is_refused_in_every_version(cluster, run):
+    async def story():
+        async with cluster.serve() as node, await node.client() as client:
+            for version in (10, 11, 12, 13):
+                answer = await client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=None)]), version)
+                assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
     run(story())

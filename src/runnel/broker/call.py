@@ -89,7 +89,12 @@ class Call:
 
     def answer(self, response: Message) -> None:
         """Answer; once. After the client has gone it does nothing."""
-        self.answer_bytes(encode_response(self.api_key, self.version, self.correlation_id, response))
+        try:
+            out = encode_response(self.api_key, self.version, self.correlation_id, response)
+        except Exception as error:  # noqa: BLE001  whoever answers from a callback must not pay for our mistake
+            self._connection.server.unanswerable(self, error)
+            return
+        self.answer_bytes(out)
 
     def answer_bytes(self, out: list[Buffer]) -> None:
         """Answer with a whole frame that is encoded already; nothing at all when it is empty (acks=0)."""

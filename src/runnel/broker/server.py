@@ -11,7 +11,7 @@ plain asyncio protocol: `server.protocol()` makes one connection for any loop an
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from typing import Any
 
 from runnel.broker.arenas import Arena, Arenas
@@ -220,9 +220,9 @@ class KafkaServer:
         if isinstance(result, Message):
             call.answer(result)
         else:
-            call.task = self._world.tasks.spawn(self._run(result, call), name=f"kafka api {call.api_key}")
+            call.task = self._world.tasks.spawn(self._run(Work(result), call), name=f"kafka api {call.api_key}")
 
-    async def _run(self, work: Coroutine[Any, Any, Message], call: Call) -> None:
+    async def _run(self, work: "Work", call: Call) -> None:
         try:
             response = await work
         except Exception as error:  # noqa: BLE001  as above
@@ -245,6 +245,11 @@ class KafkaServer:
             call.hang_up()
         else:
             call.answer(response)
+
+    def unanswerable(self, call: Call, error: Exception) -> None:
+        """An answer that cannot be put into bytes: our mistake, and the client hears nothing but that it is over."""
+        log.crash("request_failed", error, api=call.api_key, version=call.version, client=call.client.id)
+        call.hang_up()
 
     def _begin_unspoken(self, connection: Connection, arena: Arena, header: RequestHeader, frame: memoryview) -> None:
         """What was not offered closes the connection; two are told instead what is wrong (see versions.py)."""
@@ -276,3 +281,18 @@ class KafkaServer:
                 connection.sweep(self.now)
         if self._connections:
             self._timer = asyncio.get_running_loop().call_later(self.limits.sweep_seconds, self._sweep)
+
+
+class Work:
+    """A handler's coroutine, closed in peace where its task is cancelled before it has begun."""
+
+    __slots__ = ("_coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Message]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, Message]:
+        return self._coroutine.__await__()
+
+    def __del__(self) -> None:
+        self._coroutine.close()

@@ -22,6 +22,8 @@ from runnel.codec.messages.metadata import (
 from runnel.errors import RunnelError
 from runnel.metadata.topics import Topic
 
+NULLABLE_NAME_FROM = 12
+
 
 def handlers(broker: Broker) -> Mapping[int, Handler]:
     catalog = broker.catalog
@@ -67,7 +69,9 @@ async def _look_closer(broker: Broker, call: Call) -> MetadataResponse:
         if isinstance(topic, Topic):
             told.append(_told(broker, call, topic))
         else:
-            told.append(MetadataResponseTopic(error_code=topic, name=asked.name, topic_id=asked.topic_id))
+            # A request without a name can be told one that is none only from version 12 on.
+            name = asked.name if call.version >= NULLABLE_NAME_FROM else asked.name or ""
+            told.append(MetadataResponseTopic(error_code=topic, name=name, topic_id=asked.topic_id))
     return _response(broker, call, told)
 
 
