@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING
 from runnel.ui.cli.main import run
 
 if TYPE_CHECKING:  # `runnel --help` waits for none of these
+    from contextlib import AbstractAsyncContextManager
+
     from runnel.metadata.ledger.seam import Ledger
     from runnel.settings import Loaded, Settings
+    from runnel.table.pipeline import Progress
+    from runnel.table.service import Service
+    from runnel.table.status import Look
     from runnel.ui.cli.house import Announce
     from runnel.world.objects.seam import ObjectStore
     from runnel.world.world import World
@@ -30,6 +35,16 @@ class House:
         from runnel import wiring
 
         return await wiring.open_ledger(settings, world, objects)
+
+    def table_service(self, settings: "Settings", progress: "Progress") -> "AbstractAsyncContextManager[Service]":
+        from runnel import wiring
+
+        return wiring.table_service(settings, progress)
+
+    def table_look(self, settings: "Settings") -> "AbstractAsyncContextManager[Look]":
+        from runnel import wiring
+
+        return wiring.table_look(settings)
 
 
 def main() -> None:

@@ -11,11 +11,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 from runnel.api.buckets.routes import BucketRoutes
@@ -47,7 +47,7 @@ from runnel.metadata.follower import FollowerLimits
 from runnel.metadata.ledger.open import open_ledger as ledger_at
 from runnel.metadata.ledger.seam import Ledger
 from runnel.node import Announce, Door, Ending, Node
-from runnel.settings import Address, Loaded, Settings
+from runnel.settings import Address, Loaded, Settings, described
 from runnel.world.chance import Chance
 from runnel.world.clock import SystemClock
 from runnel.world.data_dir import DataDir
@@ -55,10 +55,22 @@ from runnel.world.objects.open import check_store, open_store
 from runnel.world.objects.seam import ObjectStore
 from runnel.world.processes import cores, run_processes
 from runnel.world.tasks import Tasks
-from runnel.world.telemetry import Health, configure
+from runnel.world.telemetry import Health, configure, get_log
 from runnel.world.world import World
 
-EXTRAS = {"obstore": "s3", "asyncpg": "postgres"}
+if TYPE_CHECKING:
+    from runnel.engine.tables import EngineTruth
+    from runnel.table.catalogs.seam import TableFormat
+    from runnel.table.child import TableChild
+    from runnel.table.job import SparkSettings
+    from runnel.table.pipeline import Progress
+    from runnel.table.service import Service
+    from runnel.table.status import Look
+
+log = get_log("node")
+
+TABLE_LIBRARIES = ("pyarrow", "pyspark", "pyiceberg", "deltalake", "duckdb", "sqlalchemy")
+EXTRAS = {"obstore": "s3", "asyncpg": "postgres"} | dict.fromkeys(TABLE_LIBRARIES, "table")
 
 
 def serve(loaded: Loaded, announce: Announce) -> int:
@@ -109,6 +121,7 @@ def settings_of_process(settings: Settings, number: int) -> Settings:
         kafka=_further(settings.kafka, number),
         kafka_advertised=_further(settings.kafka_advertised, number) if settings.kafka_advertised else "",
         node_id=settings.node_id + number if settings.node_id >= 0 else -1,
+        table_service=settings.table_service and not number,
     )
 
 
@@ -156,6 +169,8 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     if data_dir is not None:
         data_dir.remember(membership.id, membership.incarnation)
     health.vital("shards", engine.trouble)
+    if (child := _table_child(settings, engine, world)) is not None:
+        parts.push_async_callback(child.close)
     routes = Routes(options=PREFLIGHT)
     add_vitals(routes, health, world.metrics)
     streams = StreamService(engine)
@@ -219,9 +234,8 @@ def engine_limits(settings: Settings) -> EngineLimits:
 
 async def open_objects(settings: Settings, world: World) -> ObjectStore:
     """The object store that a URL names. It may still be out of reach; `check_store` finds out."""
-    url = settings.objects or f"file://{quote(str((Path(settings.data_dir) / 'objects').absolute()))}"
     with missed_by_name():
-        return open_store(url, clock=world.clock, chance=world.chance.fork("objects"))
+        return open_store(_objects_url(settings), clock=world.clock, chance=world.chance.fork("objects"))
 
 
 async def open_ledger(settings: Settings, world: World, objects: ObjectStore) -> Ledger:
@@ -229,6 +243,134 @@ async def open_ledger(settings: Settings, world: World, objects: ObjectStore) ->
     url = settings.ledger or f"sqlite://{quote(str((Path(settings.data_dir) / 'ledger.sqlite').absolute()))}"
     with missed_by_name():
         return await ledger_at(url, objects=objects, clock=world.clock, chance=world.chance, tasks=world.tasks)
+
+
+# --- tables
+
+
+@asynccontextmanager
+async def table_service(settings: Settings, progress: "Progress") -> "AsyncIterator[Service]":
+    """A planner for tables, as a process of its own: an engine that serves nobody, formats, and Spark."""
+    with missed_by_name():
+        from runnel.table.commit import Commits
+        from runnel.table.job import SparkWorkers
+        from runnel.table.lease import Lease
+        from runnel.table.pipeline import Pipeline
+        from runnel.table.plan import Bounds
+        from runnel.table.schemas import Schemas, addresses_of
+        from runnel.table.service import Service
+    async with AsyncExitStack() as parts:
+        truth = await _table_truth(settings, parts)
+        formats = _table_formats(settings, truth.world)
+
+        def schemas() -> Schemas:
+            return Schemas(addresses_of(truth.root.nodes.values(), settings.registry))
+
+        spark = _spark_settings(settings)
+        workers = SparkWorkers(spark, _objects_url(settings), schemas)
+        parts.push_async_callback(workers.close)
+        unique = truth.world.chance.fork("planner").getrandbits(32)
+        lease = Lease(truth, f"{socket.gethostname()}:{os.getpid()}:{unique:08x}")
+        parts.push_async_callback(lease.give_up)
+        commits = Commits(truth, lease, formats, patience_s=settings.table_catalog_ms_max / 1000, swap=False)
+        bounds = Bounds(task_bytes=settings.table_task_bytes)
+        yield Service(truth, lease, Pipeline(truth, lease, commits, workers, bounds=bounds, progress=progress))
+
+
+@asynccontextmanager
+async def table_look(settings: Settings) -> "AsyncIterator[Look]":
+    """A look at tables from outside."""
+    with missed_by_name():
+        from runnel.table.status import Look
+    async with AsyncExitStack() as parts:
+        truth = await _table_truth(settings, parts)
+        yield Look(truth, _table_formats(settings, truth.world))
+
+
+async def _table_truth(settings: Settings, parts: AsyncExitStack) -> "EngineTruth":
+    from runnel.engine.tables import EngineTruth
+
+    _require_cluster(settings)
+    ending = Ending()
+    world = World(clock=SystemClock(), chance=Chance(), tasks=Tasks(ending.died))
+    parts.push_async_callback(world.tasks.close)
+    objects = await open_objects(settings, world)
+    parts.push_async_callback(objects.close)
+    ledger = await open_ledger(settings, world, objects)
+    parts.push_async_callback(ledger.close)
+    engine = Engine(
+        objects=objects, ledger=ledger, world=world, limits=engine_limits(settings), shards=settings.shards, eager=False
+    )
+    await parts.enter_async_context(engine)
+    return EngineTruth(engine)
+
+
+def _table_child(settings: Settings, engine: Engine, world: World) -> "TableChild | None":
+    """The table service of a node, where it is wanted and can be."""
+    if not settings.table_service:
+        return None
+    from runnel.table.child import TableChild, missing
+
+    why = missing()
+    if settings.ledger == "memory:" or settings.objects.startswith("memory:"):
+        why = "what is in this process's memory cannot be reached from another"
+    if why:
+        log.info("table_service_off", why=why)
+        return None
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RUNNEL_")}
+    for knob in described(Settings).values():
+        value = getattr(settings, knob.name)
+        environ[knob.env] = str(value).lower() if knob.kind is bool else str(value)
+
+    def wanted() -> bool:
+        return any(
+            not topic.name.startswith("_") and engine.topics.rules(topic).table_formats for topic in engine.topics.all()
+        )
+
+    return TableChild(environ, world, wanted)
+
+
+def _spark_settings(settings: Settings) -> "SparkSettings":
+    from runnel.table.job import SparkSettings
+
+    return SparkSettings(
+        master=settings.table_master,
+        folder=Path(settings.data_dir).absolute() / "spark",
+        memory_bytes=settings.table_memory_bytes,
+    )
+
+
+def _require_cluster(settings: Settings) -> None:
+    if not settings.objects and not Path(settings.data_dir, "objects").exists():
+        raise Refused(
+            f"there is no cluster in '{settings.data_dir}': start 'runnel serve' first, or name its --data-dir"
+        )
+    if settings.ledger == "memory:":
+        raise Refused(
+            "tables need a ledger that other processes can reach: set 'ledger' to sqlite:///… or postgresql://…"
+        )
+
+
+def _table_formats(settings: Settings, world: World) -> "list[TableFormat]":
+    from runnel.table.catalogs.delta import Delta
+    from runnel.table.catalogs.iceberg import Iceberg
+    from runnel.table.catalogs.places import Place, catalog_properties
+
+    place = Place(_objects_url(settings))
+    default = f"sqlite:///{(Path(settings.data_dir) / 'catalog.sqlite').absolute()}"
+    properties = catalog_properties(settings.table_catalog or default, place)
+    iceberg = Iceberg(
+        properties,
+        place,
+        namespace=settings.table_namespace,
+        catalog=settings.table_catalog if not properties else "runnel",
+        now_ms=world.clock.now_ms,
+    )
+    return [iceberg, Delta(place)]
+
+
+def _objects_url(settings: Settings) -> str:
+    return settings.objects or f"file://{quote(str((Path(settings.data_dir) / 'objects').absolute()))}"
 
 
 class KafkaDoor:

@@ -119,6 +119,7 @@ def commands(page):
 
 def test_the_commands_of_the_readme_do_what_they_should(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNNEL_")}
+    environment["RUNNEL_TABLE_SERVICE"] = "false"
     environment |= {"CI": "true", "NO_SYSTEM_PACKAGES": "1"}
     found = commands(HERE / "README.md")
     assert found[0] == "make run"

@@ -14,7 +14,7 @@ PATIENCE = 30
 
 def clean_environment(**more):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RUNNEL_")}
-    return clean | {"RUNNEL_KAFKA": "127.0.0.1:0"} | more
+    return clean | {"RUNNEL_KAFKA": "127.0.0.1:0", "RUNNEL_TABLE_SERVICE": "false"} | more
 
 
 @dataclass

@@ -23,6 +23,8 @@ class Step(IntFlag):
     SWAPPED = 1
     ICEBERG = 2
     DELTA = 4
+    LETTERS = 8
+    """Records that cannot be rows are in the dead-letter topic."""
 
 
 class TableCommit(msgspec.Struct, array_like=True, frozen=True):

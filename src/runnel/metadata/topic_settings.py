@@ -368,6 +368,38 @@ _ALL = (
         broker="log.roll.ms",
     ),
     Setting(
+        name="table.formats",
+        kind=Kind.LIST,
+        default="iceberg,delta",
+        says="As what the topic's table is published: iceberg, delta, or both from the same files; empty for no table.",
+        honoured=True,
+        choices=("iceberg", "delta"),
+        broker="table.formats",
+    ),
+    Setting(
+        name="table.values",
+        kind=Kind.STRING,
+        default="auto",
+        says="How the table reads values: auto, raw, schema (framed values), schema:ID (values without frames) or json.",
+        here="auto reads framed values by their schemas where the registry knows them, and keeps all others raw.",
+        honoured=True,
+    ),
+    Setting(
+        name="table.partition",
+        kind=Kind.STRING,
+        default="",
+        says="What the table is partitioned by, such as 'day(timestamp), country': year, month, day, hour, or a field.",
+        honoured=True,
+    ),
+    Setting(
+        name="table.dead.letters",
+        kind=Kind.STRING,
+        default="",
+        says="The topic that gets records which cannot be rows of the table, with the reason.",
+        here="When empty, the topic's own name with '-dead-letters' behind it.",
+        honoured=True,
+    ),
+    Setting(
         name="unclean.leader.election.enable",
         kind=Kind.BOOLEAN,
         default="false",
@@ -376,6 +408,9 @@ _ALL = (
         broker="unclean.leader.election.enable",
     ),
 )
+
+FORMATS = ("iceberg", "delta")
+"""What a topic's table can be known as."""
 
 TOPIC_SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in sorted(_ALL, key=lambda each: each.name)}
 BROKER_SETTINGS: Mapping[str, Setting] = {each.broker: each for each in TOPIC_SETTINGS.values() if each.broker}
@@ -417,6 +452,8 @@ class TopicRules:
     is_append_time: bool
     before_max_ms: int
     after_max_ms: int
+    table_formats: tuple[str, ...] = FORMATS
+    dead_letters: str = ""
 
     @property
     def keeps_all(self) -> bool:
@@ -437,4 +474,6 @@ def rules_of(own: Mapping[str, str], cluster: Mapping[str, str]) -> TopicRules:
         is_append_time=value("message.timestamp.type") == "LogAppendTime",
         before_max_ms=int(value("message.timestamp.before.max.ms")),
         after_max_ms=int(value("message.timestamp.after.max.ms")),
+        table_formats=tuple(word for word in value("table.formats").split(",") if word),
+        dead_letters=value("table.dead.letters"),
     )

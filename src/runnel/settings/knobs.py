@@ -234,6 +234,55 @@ class Settings:
         ),
     ] = ""
 
+    # Tables
+
+    table_service: Annotated[
+        bool,
+        Knob("Whether a node keeps tables up to date in a process beside it, where Java is found."),
+    ] = True
+    table_age_ms_max: Annotated[
+        int,
+        Knob(
+            "How long records wait at most before the table service begins to write them into their table.",
+            unit="ms",
+            low=0,
+            high=86_400_000,
+        ),
+    ] = 10_000
+    table_master: Annotated[
+        str,
+        Knob(
+            "The Spark that does the work: local[*], spark://HOST:PORT, yarn, k8s://…; other things of Spark's are "
+            "said in its own spark-defaults.conf."
+        ),
+    ] = "local[*]"
+    table_memory_bytes: Annotated[
+        int,
+        Knob("Memory for the Python processes of one Spark executor.", unit="bytes", low=256 * MiB),
+    ] = 1024 * MiB
+    table_task_bytes: Annotated[
+        int,
+        Knob(
+            "How much of a topic one task of the table service works through; larger makes larger files.",
+            unit="bytes",
+            low=MiB,
+            high=1024 * MiB,
+        ),
+    ] = 32 * MiB
+    table_catalog: Annotated[
+        str,
+        Knob(
+            "The Iceberg catalog: sqlite:///FILE, postgresql://…, http(s)://… for a REST catalog, or the name of one "
+            "in pyiceberg's own configuration. When left empty, SQLite below data_dir.",
+            unit="url",
+        ),
+    ] = ""
+    table_catalog_ms_max: Annotated[
+        int,
+        Knob("How long the catalog may take for a commit before the next round tries again.", unit="ms", low=1000),
+    ] = 60_000
+    table_namespace: Annotated[str, Knob("The namespace of the catalog in which topics become tables.")] = "runnel"
+
     # Appends
 
     object_bytes_max: Annotated[

@@ -12,7 +12,7 @@ PATIENCE = 40
 
 def clean_environment(**more):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RUNNEL_")}
-    return clean | more
+    return clean | {"RUNNEL_TABLE_SERVICE": "false"} | more
 
 
 class Node:

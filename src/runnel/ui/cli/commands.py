@@ -23,6 +23,7 @@ COMMANDS = (
     Command("produce", "send lines as records to a topic", module="kafka.produce"),
     Command("consume", "print the records of topics", module="kafka.consume"),
     Command("status", "brokers, zones, topics, and whether they are well", module="kafka.status"),
+    Command("table", "turn streams into Iceberg and Delta tables, and see how far they are"),
     Command("config", "print every setting with its value and where it came from"),
     Command("doctor", "look for what would keep a node from running well"),
     Command("log", "look into write-ahead objects"),

@@ -24,14 +24,16 @@ class Progress:
 
     def at(self, done: int, records: int, size: int) -> None:
         """`done` counts in the same unit as `total`."""
+        took = self.seconds()
+        self._draw(done, f"{records:,} records, {size / 1e6:,.1f} MB, {size / 1e6 / took:,.1f} MB/s")
+
+    def _draw(self, done: int, text: str) -> None:
         if not self._shown:
             return
         now = self._clock.monotonic()
         if now - self._last < EVERY_SECONDS:
             return
         self._last = now
-        took = max(now - self._begun, 1e-3)
-        text = f"{records:,} records, {size / 1e6:,.1f} MB, {size / 1e6 / took:,.1f} MB/s"
         if self._total:
             share = min(1.0, done / self._total)
             filled = round(share * WIDTH)
@@ -39,6 +41,12 @@ class Progress:
         self._stream.write(f"\r\x1b[K{text}")
         self._stream.flush()
         self._drawn = True
+
+    def of(self, size: int, total: int) -> None:
+        """Bytes of how many, where records are not counted."""
+        self._total = total
+        took = self.seconds()
+        self._draw(size, f"{size / 1e6:,.1f} of {total / 1e6:,.1f} MB, {size / 1e6 / took:,.1f} MB/s")
 
     def seconds(self) -> float:
         return max(self._clock.monotonic() - self._begun, 1e-3)
