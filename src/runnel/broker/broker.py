@@ -76,5 +76,7 @@ def group_bounds_of(settings: Settings) -> GroupBounds:
         session_ms_min=settings.group_session_ms_min,
         session_ms_max=settings.group_session_ms_max,
         initial_delay_ms=settings.group_initial_delay_ms,
+        consumer_session_ms=settings.consumer_session_ms,
+        consumer_heartbeat_ms=settings.consumer_heartbeat_ms,
         note_bytes_max=settings.offset_note_bytes_max,
     )

@@ -198,6 +198,24 @@ class Settings:
     group_session_ms_max: Annotated[
         int, Knob("The longest session that a member of a classic group may ask for.", unit="ms", low=1)
     ] = 1_800_000
+    consumer_session_ms: Annotated[
+        int,
+        Knob(
+            "How long a member of a consumer group of the new protocol may be silent before others read for it.",
+            unit="ms",
+            low=100,
+            high=1_800_000,
+        ),
+    ] = 45_000
+    consumer_heartbeat_ms: Annotated[
+        int,
+        Knob(
+            "How often members of consumer groups of the new protocol are told to send heartbeats.",
+            unit="ms",
+            low=10,
+            high=600_000,
+        ),
+    ] = 5000
     group_members_max: Annotated[int, Knob("Members of one consumer group.", low=1, high=1_000_000)] = 5000
     group_metadata_bytes_max: Annotated[
         int,

@@ -111,7 +111,7 @@ class Story:
             member_id=member_id,
             group_instance_id=instance,
         )
-        return self.group.why_not_commit(ask, at=self.at)
+        return self.group.why_not_commit(ask, version=9, at=self.at)
 
     def later(self, seconds):
         """Let time pass, ringing whenever the group wants it."""

@@ -38,22 +38,22 @@ class Confluent:
 
         self.seen, self.assigned, self.errors, self.generations = [], set(), [], 0
         self.running = True
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": address,
-                "group.id": "readers",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": 6000,
-                "heartbeat.interval.ms": 100,
-                "error_cb": self.errors.append,
-                **{name.replace("_", "."): value for name, value in config.items()},
-            }
-        )
+        self.topics = ["orders"]
+        facts = {
+            "bootstrap.servers": address,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 100,
+            "error_cb": self.errors.append,
+            **{name.replace("_", "."): value for name, value in config.items()},
+        }
+        self.consumer = Consumer({name: value for name, value in facts.items() if value is not None})
 
-    def run(self, topics=("orders",)):
+    def run(self):
         self.consumer.subscribe(
-            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+            self.topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
         while self.running:
             message = self.consumer.poll(0.1)
@@ -241,5 +241,97 @@ def test_aiokafka_shares_a_topic_out_and_resumes(cluster, run):
             async with consumer(node.address) as third:
                 assert await third.getmany(timeout_ms=300) == {}
                 assert {await third.position(each) for each in third.assignment()} == {10}
+
+    run(story())
+
+
+class Modern(Confluent):
+    """One of librdkafka's in a group of the new protocol: the broker assigns, and partitions come and go one by one."""
+
+    cooperative = True
+
+    def __init__(self, address, **config):
+        # The timeouts are the broker's, not the member's.
+        super().__init__(
+            address, group_protocol="consumer", session_timeout_ms=None, heartbeat_interval_ms=None, **config
+        )
+
+
+QUICK = {"consumer_heartbeat_ms": 50}
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_librdkafka_shares_a_topic_out_in_the_new_protocol(cluster, run, assignor):
+    async def story():
+        async with cluster.serve(**QUICK) as node:
+            await filled(node)
+            async with Modern(node.address, group_remote_assignor=assignor) as first:
+                await until(lambda: len(first.seen) == 40 and shared_out([first]))
+                async with Modern(node.address, group_remote_assignor=assignor) as second:
+                    await until(lambda: evenly(first, second))
+                    machine = node.broker.groups.machine("readers")
+                    assert (machine.kind, machine.assignor) == ("consumer", assignor)
+                    await until(lambda: machine.state == "Stable")
+                await until(lambda: shared_out([first]))
+                assert sorted(first.seen, key=int) == [b"%d" % number for number in range(40)]
+                assert second.seen == []
+            async with Modern(node.address) as third:
+                await until(lambda: shared_out([third]))
+                from runnel.codec.records import Record
+
+                topic = node.engine.topics.get("orders")
+                await node.engine.append_records(topic.streams[0], [Record(None, b"new")])
+                await until(lambda: third.seen)
+                assert third.seen == [b"new"]
+
+    run(story())
+
+
+def test_librdkafka_subscribes_by_a_pattern_to_what_comes_later(cluster, run):
+    async def story():
+        async with cluster.serve(**QUICK) as node:
+            await filled(node, "orders.eu", partitions=1, records=1)
+            await filled(node, "stock", partitions=1, records=1)
+            reader = Modern(node.address, topic_metadata_refresh_interval_ms=100)
+            reader.topics = ["^orders\\..*"]
+            async with reader:
+                await until(lambda: reader.seen == [b"0"])
+                await filled(node, "orders.us", partitions=1, records=3)
+                await until(lambda: len(reader.seen) == 4)
+
+    run(story())
+
+
+def test_a_static_member_of_the_new_protocol_keeps_its_partitions_through_a_restart(cluster, run):
+    async def story():
+        async with cluster.serve(**QUICK) as node:
+            await filled(node)
+            async with Modern(node.address, group_instance_id="a") as first:
+                async with Modern(node.address, group_instance_id="b") as second:
+                    await until(lambda: evenly(first, second))
+                    machine = node.broker.groups.machine("readers")
+                    await until(lambda: machine.state == "Stable")
+                    had, generation = set(second.assigned), machine.generation
+                async with Modern(node.address, group_instance_id="b") as again:
+                    await until(lambda: again.assigned == had)
+                    assert machine.generation == generation
+
+    run(story())
+
+
+def test_a_group_goes_from_one_protocol_to_the_other_while_nobody_is_in_it_and_keeps_its_offsets(cluster, run):
+    async def story():
+        async with cluster.serve(**QUICK) as node:
+            await filled(node)
+            seen = []
+            for kind, count in ((Confluent, 40), (Modern, 1), (Confluent, 1)):
+                async with kind(node.address) as reader:
+                    await until(lambda reader=reader, count=count: len(reader.seen) == count and shared_out([reader]))
+                    seen += reader.seen
+                from runnel.codec.records import Record
+
+                topic = node.engine.topics.get("orders")
+                await node.engine.append_records(topic.streams[0], [Record(None, b"%d" % len(seen))])
+            assert sorted(seen, key=int) == [b"%d" % number for number in range(42)]
 
     run(story())

@@ -1,9 +1,13 @@
 """Consumer groups: who reads what, and how far.
 
 classic      a group of the classic protocol as a pure state machine: members join, a leader assigns, all sync
-member       one member of a classic group
+member       one member of a classic group; who a member is, seen from the network
 subscriptions
              what consumers say of themselves inside the classic protocol
+consumer     a group of the new protocol (KIP-848), as another: the broker assigns
+reconcile    how one of its members gets from what it reads to what it should read
+assignors    who should read what: range and uniform
+topics       the topics that it chooses from, by name or by pattern
 kept         what of a group outlives its coordinator, as bytes in the ledger
 bounds       every bound
 machine      what every kind of group has in common

@@ -19,5 +19,9 @@ class GroupBounds:
     """How long the first generation of a group waits for more members (group.initial.rebalance.delay.ms)."""
     new_member_seconds: float = 300.0
     """A new member whose join is not answered for so long is taken to be gone."""
+    consumer_session_ms: int = 45_000
+    """How long a member of a group of the new protocol may be silent (group.consumer.session.timeout.ms)."""
+    consumer_heartbeat_ms: int = 5_000
+    """How often it is told to send heartbeats (group.consumer.heartbeat.interval.ms)."""
     note_bytes_max: int = 4_096
     """What may be said along with a committed offset (offset.metadata.max.bytes)."""

@@ -483,8 +483,9 @@ class ClassicGroup:
 
     # --- offsets
 
-    def why_not_commit(self, ask: OffsetCommitRequest, *, at: float) -> ErrorCode | None:
+    def why_not_commit(self, ask: OffsetCommitRequest, *, version: int, at: float) -> ErrorCode | None:
         """Whether this member may commit offsets now; without members anyone may who claims no generation."""
+        del version
         generation = ask.generation_id_or_member_epoch
         if generation < 0 and self.phase is Phase.EMPTY:
             return None

@@ -6,14 +6,17 @@ the sessions of members that died along with their coordinator end as well.
 """
 
 import asyncio
+from functools import partial
 
 from runnel.broker.alarms import Alarms
 from runnel.broker.call import Call
 from runnel.broker.groups.bounds import GroupBounds
 from runnel.broker.groups.classic import ClassicGroup
-from runnel.broker.groups.held import Held, code_of
-from runnel.broker.groups.kept import decode_classic
+from runnel.broker.groups.consumer import ConsumerGroup
+from runnel.broker.groups.held import Asked, Held, code_of
+from runnel.broker.groups.kept import decode_classic, decode_consumers
 from runnel.broker.groups.machine import Event, Machine
+from runnel.broker.groups.topics import TopicsSeen
 from runnel.broker.problems import failed_response
 from runnel.broker.routing import Routing
 from runnel.codec.errors import ErrorCode
@@ -22,13 +25,14 @@ from runnel.errors import Fenced, Overloaded, RunnelError
 from runnel.metadata.follower import Follower
 from runnel.metadata.groups import Group
 from runnel.metadata.state import Applied
-from runnel.metadata.updates import EnterGeneration, TakeGroup
+from runnel.metadata.updates import AddPartitions, CreateTopic, DeleteTopic, EnterGeneration, TakeGroup
 from runnel.model import ROOT, ShardId
 from runnel.world.telemetry import get_log
 
 log = get_log("groups")
 
 LOOK_SECONDS = 1.0
+TOPICS_CHANGE = (AddPartitions, CreateTopic, DeleteTopic)
 
 
 class Coordinator:
@@ -42,6 +46,7 @@ class Coordinator:
         self._routing = routing
         self._alarms = alarms
         self._held: dict[str, Held] = {}
+        self._topic_changes = 0
         self._owned: set[int] = set()
         self._watched: dict[ShardId, Follower] = {}
         self._closed = False
@@ -55,6 +60,7 @@ class Coordinator:
     # --- life
 
     def open(self) -> None:
+        self._engine.shards.follower(ROOT).on_applied(self._saw_root)
         self._alarm = self._alarms.set(0.0, self._look)
 
     def close(self) -> None:
@@ -74,11 +80,21 @@ class Coordinator:
         """Whether this broker is the one to ask about a group."""
         return not self._closed and self._routing.leaders("")[self.shard_of(name)] == self._routing.node_id
 
-    def submit(self, call: Call, name: str, event: Event) -> None:
-        """Let a group hear of a request; the group, or whoever fails to find it, answers."""
+    def submit(
+        self,
+        call: Call,
+        name: str,
+        event: Event,
+        kind: str | None = None,
+        mismatch: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID,
+    ) -> None:
+        """Let a group hear of a request; the group, or whoever fails to find it, answers.
+
+        A request with a kind is for groups of that kind, or without members; others answer with `mismatch`.
+        """
         held = self.hold(name) if self.coordinates(name) else None
         if held is not None:
-            held.take(call, event)
+            held.take(Asked(call, event, kind, mismatch))
             return
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.coordinates(name) else ErrorCode.NOT_COORDINATOR
         response = failed_response(call.api_key, call.request, code)
@@ -96,6 +112,7 @@ class Coordinator:
                 clock=self._engine.world.clock,
                 alarms=self._alarms,
                 proposer=self._engine.proposer,
+                make=partial(self._empty, name),
                 release=self._released,
             )
             self._engine.world.tasks.spawn(self._load(held), name="load group")
@@ -131,6 +148,11 @@ class Coordinator:
         shard = self.shard_of(name)
         await self._engine.catch_up(shard)
         return self._engine.shards.follower(shard).state.groups.get(name)
+
+    def topics(self) -> TopicsSeen:
+        """The topics as this node knows them."""
+        root = self._engine.root
+        return TopicsSeen((self._topic_changes, id(root)), root.topics)
 
     def fresh_member_id(self, prefix: str) -> str:
         """A member id that nobody has, which begins with something that people know."""
@@ -170,7 +192,14 @@ class Coordinator:
         if group is None:
             return ClassicGroup(name, self.bounds)
         at = self._engine.world.clock.monotonic()
+        if group.kind == ConsumerGroup.kind:
+            consumers = decode_consumers(group.members, name)
+            return ConsumerGroup.restored(name, self.bounds, group.generation, consumers, at)
         return ClassicGroup.restored(name, self.bounds, group.generation, decode_classic(group.members, name), at)
+
+    def _empty(self, name: str, kind: str, generation: int) -> Machine:
+        made = ConsumerGroup if kind == ConsumerGroup.kind else ClassicGroup
+        return made(name, self.bounds, generation)
 
     def _watch(self, shard: ShardId) -> None:
         follower = self._engine.shards.follower(shard)
@@ -191,6 +220,9 @@ class Coordinator:
             ):
                 log.info("group_lost", group=update.group)
                 held.drop(ErrorCode.NOT_COORDINATOR)
+
+    def _saw_root(self, applied: Applied) -> None:
+        self._topic_changes += any(isinstance(update, TOPICS_CHANGE) for update in applied.entry.updates)
 
     # --- shards come and go
 

@@ -9,7 +9,7 @@ for the coordinator again: whatever the ledger has then is the truth.
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from runnel.broker.alarms import Alarms
 from runnel.broker.call import Call
@@ -33,6 +33,15 @@ WAITING_MAX = 100_000
 """Requests that wait for one group to be loaded or entered."""
 
 
+class Asked(NamedTuple):
+    """An event, and who waits for its answer. With a kind, it is for groups of that kind; `mismatch` is for others."""
+
+    call: Call | None
+    event: Event
+    kind: str | None = None
+    mismatch: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+
+
 class Held:
     """See the module. `machine` is None until the group is loaded."""
 
@@ -45,8 +54,10 @@ class Held:
         clock: Clock,
         alarms: Alarms,
         proposer: Proposer,
+        make: Callable[[str, int], Machine],
         release: Callable[["Held"], None],
     ) -> None:
+        """`make` gives an empty machine of a kind, in a generation."""
         self.name = name
         self.shard = shard
         self.machine: Machine | None = None
@@ -55,11 +66,12 @@ class Held:
         self._clock = clock
         self._alarms = alarms
         self._proposer = proposer
+        self._make = make
         self._release = release
         self._busy = True
         self._generation = 0
         """What the ledger has."""
-        self._inbox: list[tuple[Call | None, Event]] = []
+        self._inbox: list[Asked] = []
         self._kept_back: list[tuple[Any, Message]] = []
         self._wanted: list[asyncio.Future[Machine]] = []
         self._alarm_at = math.inf
@@ -84,16 +96,17 @@ class Held:
             return await wanted
         return self.machine
 
-    def take(self, call: Call | None, event: Event) -> None:
-        """Let the machine hear of an event, now or when its turn comes; `call` is who waits for the answer."""
+    def take(self, asked: "Asked") -> None:
+        """Let the machine hear of an event, now or when its turn comes."""
+        call = asked.call
         if self.dropped:
             _refuse(call, ErrorCode.NOT_COORDINATOR)
         elif not self._busy:
-            self._act([(call, event)])
+            self._act([asked])
         elif len(self._inbox) >= WAITING_MAX:
             _refuse(call, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         else:
-            self._inbox.append((call, event))
+            self._inbox.append(asked)
 
     def drop(self, code: ErrorCode) -> None:
         """Forget the group; everyone who waits for it is answered with `code`."""
@@ -107,7 +120,7 @@ class Held:
                 wanted.set_exception(Unavailable(f"group '{self.name}' could not be loaded: {code.name.lower()}"))
         self._wanted = []
         waiting: list[Any] = [to for to, _ in self._kept_back]
-        waiting += [call for call, _ in self._inbox]
+        waiting += [asked.call for asked in self._inbox]
         if self.machine is not None:
             waiting += self.machine.waiting()
             waiting += [to for to, _ in self.machine.answers]
@@ -118,19 +131,23 @@ class Held:
 
     # --- events
 
-    def _act(self, events: list[tuple[Call | None, Event]]) -> None:
-        machine = self.machine
-        assert machine is not None, f"group '{self.name}' is asked before it is loaded"
+    def _act(self, events: "list[Asked]") -> None:
         at = self._clock.monotonic()
-        for place, (call, event) in enumerate(events):
+        for place, (call, event, kind, mismatch) in enumerate(events):
             try:
-                event(machine, at)
+                machine = self._as(kind)
+                if machine is None:
+                    _refuse(call, mismatch)
+                else:
+                    event(machine, at)
             except Exception as error:  # noqa: BLE001  what remains of the group cannot be trusted: load it anew
                 log.crash("group_failed", error, group=self.name)
                 self._inbox = [*events[place + 1 :], *self._inbox]
                 _refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR)
                 self.drop(ErrorCode.NOT_COORDINATOR)
                 return
+        machine = self.machine
+        assert machine is not None, f"group '{self.name}' is asked before it is loaded"
         answers, machine.answers = machine.answers, []
         if not machine.dirty:
             self._send(answers)
@@ -145,6 +162,17 @@ class Held:
         )
         self._generation = machine.generation
         self.enter(update, self._entered)
+
+    def _as(self, kind: str | None) -> Machine | None:
+        """The machine, if it is of the wanted kind or can become so: a group without members takes any kind."""
+        machine = self.machine
+        assert machine is not None, f"group '{self.name}' is asked before it is loaded"
+        if kind is None or machine.kind == kind:
+            return machine
+        if not machine.is_idle or machine.dirty or machine.answers:
+            return None
+        self.machine = self._make(kind, machine.generation)
+        return self.machine
 
     def _go_on(self) -> None:
         if self._inbox and not self._busy:
@@ -209,7 +237,7 @@ class Held:
     def _ring(self) -> None:
         self._alarm = None
         if not self.dropped:
-            self.take(None, lambda machine, at: machine.tick(at))
+            self.take(Asked(None, lambda machine, at: machine.tick(at)))
 
     def _quiet(self) -> None:
         if self._alarm is not None:

@@ -48,7 +48,7 @@ class Machine(Protocol):
     def kept(self) -> msgspec.Struct:
         """What must outlive this broker."""
 
-    def why_not_commit(self, ask: OffsetCommitRequest, *, at: float) -> ErrorCode | None:
+    def why_not_commit(self, ask: OffsetCommitRequest, *, version: int, at: float) -> ErrorCode | None:
         """Whether whoever asks may commit offsets now."""
 
     def reads(self, topic: str) -> bool:

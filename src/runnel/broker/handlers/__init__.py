@@ -4,6 +4,8 @@ api_versions   what is offered here
 classic_groups members of classic groups join, assign, and say that they are alive
 cluster        the cluster as a whole: brokers, quorum, partitions by the page
 configs        settings of topics and brokers
+consumer_groups
+               members of groups of the new protocol, and those groups described
 delete_records partitions that begin at a later offset
 fetch          records from offsets on
 leader_epochs  where the one epoch ends
@@ -33,6 +35,7 @@ from runnel.broker.handlers import (
     classic_groups,
     cluster,
     configs,
+    consumer_groups,
     delete_records,
     fetch,
     find_coordinator,
@@ -56,6 +59,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     classic_groups,
     cluster,
     configs,
+    consumer_groups,
     delete_records,
     fetch,
     leader_epochs,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from runnel.broker.broker import Broker
 from runnel.broker.call import Call, Handler
+from runnel.broker.groups.classic import ClassicGroup
 from runnel.broker.groups.member import Caller
 from runnel.codec.declare import Message
 from runnel.codec.errors import ErrorCode
@@ -30,6 +31,8 @@ def handlers(broker: Broker) -> Mapping[int, Handler]:
             call,
             ask.group_id,
             lambda group, at: group.join(call, ask, version=call.version, by=by, fresh=fresh, at=at),
+            ClassicGroup.kind,
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         )
         return None
 
@@ -39,21 +42,26 @@ def handlers(broker: Broker) -> Mapping[int, Handler]:
             return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         if call.version >= SYNC_NAMES_PROTOCOL_FROM and (ask.protocol_type is None or ask.protocol_name is None):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        groups.submit(call, ask.group_id, lambda group, at: group.sync(call, ask, at=at))
+        groups.submit(call, ask.group_id, lambda group, at: group.sync(call, ask, at=at), ClassicGroup.kind)
         return None
 
     def heartbeat(call: Call) -> Message | None:
         ask = call.request
         if not ask.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        groups.submit(call, ask.group_id, lambda group, at: group.heartbeat(call, ask, at=at))
+        groups.submit(call, ask.group_id, lambda group, at: group.heartbeat(call, ask, at=at), ClassicGroup.kind)
         return None
 
     def leave_group(call: Call) -> Message | None:
         ask = call.request
         if not ask.group_id:
             return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        groups.submit(call, ask.group_id, lambda group, at: group.leave(call, ask, version=call.version, at=at))
+        groups.submit(
+            call,
+            ask.group_id,
+            lambda group, at: group.leave(call, ask, version=call.version, at=at),
+            ClassicGroup.kind,
+        )
         return None
 
     return {11: join_group, 12: heartbeat, 13: leave_group, 14: sync_group}

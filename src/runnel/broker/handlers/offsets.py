@@ -75,7 +75,7 @@ def _commit(broker: Broker, call: Call) -> None:
         call.answer(committed_response(request, code or ErrorCode.NONE, {} if code else errors))
 
     def event(group: Any, at: float) -> None:
-        error = group.why_not_commit(request, at=at)
+        error = group.why_not_commit(request, version=call.version, at=at)
         held = broker.groups.hold(name)
         if error is not None or not found or held is None:
             answer(error)
