@@ -1,3 +1,4 @@
+import asyncio
 import json
 import re
 import tomllib
@@ -5,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runnel import __version__
+from runnel import Engine, Record, __version__
 from runnel.errors import Corrupt, Fenced, Refused, Unavailable, Uncertain
+from runnel.model import ROOT
 from runnel.settings import Settings, described
 from runnel.ui.cli import main
 from runnel.ui.cli.commands import COMMANDS, Command
@@ -88,3 +90,33 @@ def test_each_kind_of_error_has_an_exit_code(monkeypatch, capsys, error, code):
     monkeypatch.setattr(main.importlib, "import_module", lambda _: Failing)
     assert main.run(["fail"], None) == code
     assert capsys.readouterr().err == ("" if code == 130 else "runnel: it went wrong\n")
+
+
+def test_doctor_brings_up_the_shards_and_names_what_is_damaged(runnel, tmp_path):
+    places = {"objects": f"file://{tmp_path}/objects", "ledger": f"sqlite://{tmp_path}/ledger"}
+
+    async def fill():
+        async with Engine(**places, shards=2) as engine:
+            topic = await engine.topics.create("orders", 2)
+            await engine.append_records(topic.streams[0], [Record(None, b"x")])
+            await engine.shards.follower(ROOT).checkpoint()
+
+    def doctor():
+        words = [word for name, url in places.items() for word in (f"--{name}", url)]
+        done = runnel("doctor", "--json", "--whole", "--http", "127.0.0.1:0", *words)
+        return done.returncode, {(each["what"], each["state"]): each["says"] for each in json.loads(done.stdout)}
+
+    asyncio.run(fill())
+    code, found = doctor()
+    assert code == 0
+    assert "2 and the root" in found["shards", "good"]
+    assert "every byte of 1 checked" in found["objects", "good"]
+    (checkpoint,) = (tmp_path / "objects" / "checkpoints" / "00000").iterdir()
+    (wal,) = (tmp_path / "objects" / "wal").iterdir()
+    for damaged in (checkpoint, wal):
+        damaged.chmod(0o644)
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+    code, found = doctor()
+    assert code == 1
+    assert f"checkpoints/00000/{checkpoint.name} fails its checksum" in found["shard 0", "note"]
+    assert f"wal/{wal.name} does not end like a write-ahead object" in found["objects", "bad"]

@@ -8,6 +8,7 @@ membership  a node among others: number, lease, who is there
 rendezvous  who serves a shard (pure)
 upkeep      what is done now and then: sweep, silent producers, half-deleted topics
 retention   what is older or more than a topic keeps becomes unreadable
+checkup     what a doctor finds in bucket and ledger
 sweep       objects that nothing refers to go, others never
 """
 

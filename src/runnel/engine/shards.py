@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
-from runnel.errors import RunnelError, Unavailable
+from runnel.errors import Corrupt, RunnelError, Unavailable
 from runnel.metadata.follower import Follower
-from runnel.model import ShardId, StreamId, shard_of
+from runnel.model import ROOT, ShardId, StreamId, shard_of
 
 
 class Shards:
@@ -31,7 +31,11 @@ class Shards:
         return self.follower(shard_of(stream, self.count))
 
     async def follow(self, shards: Iterable[ShardId]) -> None:
-        """Return when these shards are followed and up to the tail of the ledger; several at once."""
+        """Return when these shards are followed and up to the tail of the ledger; several at once.
+
+        A data shard that cannot be followed for sure is there all the same, `stopped`: whoever asks it for anything is
+        told why, and the other shards are served.
+        """
         wanted = [shard for shard in shards if shard not in self._live]
         if wanted:
             for error in await asyncio.gather(*(self._begin(shard) for shard in wanted)):
@@ -49,6 +53,12 @@ class Shards:
             await follower.start()
             self._live[shard] = follower
             error = None
+        except Corrupt as why:
+            if shard == ROOT:
+                error = why
+            else:
+                self._live[shard] = follower
+                error = None
         except RunnelError as why:
             error = why
         finally:

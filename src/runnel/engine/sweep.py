@@ -84,7 +84,11 @@ class Sweep:
 
     def _unreferenced(self, names: list[ObjectName]) -> list[ObjectName]:
         """Those that no shard refers to, as far as this node has applied."""
-        tables = [self._follower_of(ShardId(number)).state.objects for number in range(1, self._shards + 1)]
+        followers = [self._follower_of(ShardId(number)) for number in range(1, self._shards + 1)]
+        for follower in followers:
+            if follower.stopped is not None:  # it may refer to anything
+                raise follower.stopped
+        tables = [follower.state.objects for follower in followers]
         return [name for name in names if not any(name in table for table in tables)]
 
     async def _stamped_before(self, horizon: int) -> list[ObjectName]:

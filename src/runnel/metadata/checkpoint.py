@@ -1,10 +1,11 @@
 """A checkpoint: a shard's whole state at one position, as one object.
 
-Little-endian: magic 8 b"RUNNELCP", version 6, reserved 2, CRC-32C 4 of everything behind it, then msgpack of Saved.
+Little-endian: magic 8 b"RUNNELCP", version 7, reserved 2, CRC-32C 4 of everything else, then msgpack of Saved.
 What there may be a million of (extents) is kept as packed columns, copied and not walked.
 
 Version 2 says of each object what kind it is, and holds tables. Version 3 says which streams are forks and who holds
 them. Version 4 holds buckets and what is published beside streams. Version 5 holds schemas, version 6 subscriptions.
+Up to version 6 the checksum was over the body alone, so that a damaged version looked like a newer one.
 What an older version says is read as before it had them.
 
 Objects are named `checkpoints/{shard:05d}/{position:020d}-{unique:016x}`: the newest sorts last, and two nodes that
@@ -32,8 +33,11 @@ from runnel.metadata.topics import Topic
 from runnel.model import ObjectName, Position, ShardId
 
 MAGIC = b"RUNNELCP"
-VERSION = 6
+VERSION = 7
+HEAD_CHECKED_FROM = 7
 HEAD = Struct("<8sHxxI")
+CHECKED_BYTES = 12
+"""Of the head: all but the checksum."""
 STREAM = Struct("<qqqqqqIIxxxx")
 """id, start, end, size, epoch, floor of the extents, how many extents, closed."""
 
@@ -140,7 +144,7 @@ def encode_checkpoint(state: ShardState) -> bytes:
             subscriptions=list(state.subscriptions.values()),
         )
     )
-    return HEAD.pack(MAGIC, VERSION, crc32c(body)) + body
+    return HEAD.pack(MAGIC, VERSION, crc32c(body, crc32c(HEAD.pack(MAGIC, VERSION, 0)[:CHECKED_BYTES]))) + body
 
 
 def decode_checkpoint(data: bytes | bytearray | memoryview, name: str) -> ShardState:
@@ -149,11 +153,11 @@ def decode_checkpoint(data: bytes | bytearray | memoryview, name: str) -> ShardS
     if len(view) < HEAD.size or view[:8] != MAGIC:
         raise Corrupt(f"{name} is not a checkpoint")
     _, version, crc = HEAD.unpack_from(view)
+    body = view[HEAD.size :]
+    if crc32c(body, crc32c(view[:CHECKED_BYTES]) if version >= HEAD_CHECKED_FROM else 0) != crc:
+        raise Corrupt(f"{name} fails its checksum")
     if version > VERSION:
         raise NewerVersion(f"{name} has format {version}, this program knows {VERSION}: upgrade runnel")
-    body = view[HEAD.size :]
-    if crc32c(body) != crc:
-        raise Corrupt(f"{name} fails its checksum")
     try:
         saved = _decoder.decode(body)
     except msgspec.MsgspecError as error:

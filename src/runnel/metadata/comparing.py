@@ -4,6 +4,7 @@ A state restored from a checkpoint may number its object slots otherwise than th
 in another order. An *image* says the same things without either, so replicas at one position have equal images.
 """
 
+from array import array
 from typing import Any
 
 import msgspec
@@ -29,54 +30,32 @@ def differences(one: ShardState, other: ShardState) -> list[str]:
 
 
 def image(state: ShardState) -> dict[str, Any]:
-    """All that is true, in plain values and one order."""
+    """All that is true, in plain values and one order. What a state gains one day is part of it by itself."""
     names = state.objects.names
-    return {
-        "place": (state.shard, state.shards, state.position, state.cluster_id),
-        "horizon": state.horizon,
-        "remembered": list(state.remembered.items()),
-        "streams": [_stream(stream, names) for _, stream in sorted(state.streams.items())],
-        "names": sorted(state.names.items(), key=_key),
-        "streams born": state.streams_born,
-        "objects": sorted(
-            (name, state.objects.references[slot], state.objects.kinds[slot])
-            for name, slot in state.objects.slot_of.items()
-        ),
-        "groups": sorted(state.groups.items(), key=_key),
-        "topics": sorted(state.topics.items(), key=_key),
-        "topic names": sorted(state.topic_names.items(), key=_key),
-        "leaving": sorted(state.leaving.items(), key=_key),
-        "nodes": sorted(state.nodes.items(), key=_key),
-        "settings": sorted(state.settings.items(), key=_key),
-        "counters": sorted(state.counters.items(), key=_key),
-        "tables": sorted(state.tables.items(), key=_key),
-        "planner": state.planner,
-        "subscriptions": sorted(state.subscriptions.items(), key=_key),
-    }
-
-
-def _key(item: tuple[Any, Any]) -> Any:
-    return item[0]
-
-
-def _stream(stream: Stream, names: list[str]) -> tuple[Any, ...]:
-    extents = stream.extents
-    index = None
-    if extents is not None:
-        columns = (extents.ends, extents.totals, extents.stamps, extents.peaks, extents.places, extents.lengths)
-        index = (extents.floor, *(column.tobytes() for column in columns), [names[slot] for slot in extents.slots])
-    producers = {
-        str(key): (type(key) is int, producer.epoch, producer.last, producer.recent.tobytes(), producer.seen_ms)
-        for key, producer in (stream.producers or {}).items()
-    }
-    return (
-        stream.id,
-        stream.start,
-        stream.end,
-        stream.size,
-        stream.epoch,
-        stream.closed,
-        index,
-        sorted(producers.items()),
-        stream.traits,
+    parts = {part: _plain(value) for part, value in vars(state).items() if part not in {"streams", "objects"}}
+    parts["remembered"] = list(state.remembered.items())  # here the order counts
+    parts["streams"] = [_stream(stream, names) for _, stream in sorted(state.streams.items())]
+    parts["objects"] = sorted(
+        (name, state.objects.references[slot], state.objects.kinds[slot])
+        for name, slot in state.objects.slot_of.items()
     )
+    return parts
+
+
+def _stream(stream: Stream, names: list[str]) -> dict[str, Any]:
+    parts = {part: getattr(stream, part) for part in stream.__slots__ if part not in {"extents", "producers"}}
+    extents = stream.extents
+    if extents is not None:
+        parts["extents"] = [_plain(getattr(extents, part)) for part in sorted(extents.__slots__) if part != "slots"]
+        parts["objects"] = [names[slot] for slot in extents.slots]
+    parts["producers"] = sorted(
+        (str(key), type(key) is int, [_plain(getattr(producer, part)) for part in producer.__slots__])
+        for key, producer in (stream.producers or {}).items()
+    )
+    return parts
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return sorted(value.items(), key=lambda item: item[0])
+    return value.tobytes() if isinstance(value, array) else value

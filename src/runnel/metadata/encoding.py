@@ -3,7 +3,7 @@
     magic      2  b"RE"
     version    1  newer than this program: stop and ask for an upgrade
     reserved   1
-    crc        4  CRC-32C of everything behind it
+    crc        4  CRC-32C of everything behind it; from version 2 on of what is before it, too
     id        16  the same for every copy of one entry
     after      8  the position that the proposer had applied
     at_ms      8  the proposer's wall clock; a fact to keep, never used for order
@@ -48,9 +48,11 @@ def decode_entry(data: bytes | memoryview, where: str) -> Entry:
     if len(view) < HEAD.size or view[:2] != MAGIC:
         raise Corrupt(f"{where} is not a ledger entry")
     _, version, crc, entry_id, after, at_ms = HEAD.unpack_from(view)
-    if version > VERSION:
+    holds = crc32c(view[CRC_FROM:]) == crc
+    if version > VERSION and not holds:
         raise NewerVersion(f"{where} has format {version}, this program knows {VERSION}: upgrade runnel")
-    if crc32c(view[CRC_FROM:]) != crc:
+    if version != VERSION or not holds:
+        # A newer version's checksum would cover its version and so not hold here: this one's version is damaged.
         raise Corrupt(f"{where} fails its checksum")
     try:
         updates = _decoder.decode(view[HEAD.size :])

@@ -93,7 +93,10 @@ class Follower:
 
     async def start(self) -> None:
         """Bring the state up to the ledger's tail, and follow from there."""
-        await self._load_checkpoint()
+        try:
+            await self._load_checkpoint()
+        except Corrupt as error:
+            self._give_up(error)
         await self._read_to_the_tail()
         if self.stopped is not None:
             raise self.stopped
@@ -244,7 +247,11 @@ class Follower:
     async def _begin_again(self, first: Position) -> None:
         """The ledger has forgotten what comes next and goes on from `first`: only a checkpoint leads there."""
         behind = self.state.position
-        await self._load_checkpoint()
+        try:
+            await self._load_checkpoint()
+        except Corrupt as error:
+            self._give_up(error)
+            return
         if self.state.position + 1 < first:
             self._give_up(
                 Corrupt(

@@ -1,7 +1,9 @@
 """Look for what would keep a node from running well.
 
 Reads the same settings as `runnel serve` and looks at each thing that a node would need: the data directory, the object
-store, the ledger, the addresses, the limits of this machine. Changes nothing. Exits 1 when something must be mended.
+store, the ledger, the addresses, the limits of this machine. Brings up every shard from checkpoints and ledger, and names
+what is damaged or missing; with `--whole` it reads and checks every object, too. Changes nothing. Exits 1 when something
+must be mended.
 """
 
 import argparse
@@ -40,6 +42,7 @@ class Finding(NamedTuple):
 
 
 def register(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--whole", action="store_true", help="read every object and check every byte of it")
     add_json(parser)
     add_knobs(parser)
 
@@ -49,7 +52,7 @@ def run(args: argparse.Namespace, house: House) -> int:
     findings = [
         Finding("python", "good", f"{platform.python_implementation()} {platform.python_version()}"),
         _data_dir(Path(settings.data_dir)),
-        *_stores(settings, house),
+        *_stores(settings, house, whole=args.whole),
         _address("http", settings.http),
         _open_files(),
         _event_loop(),
@@ -79,23 +82,25 @@ def _data_dir(path: Path) -> Finding:
     return Finding(name, state, f"{path.absolute()}{new}, {free / (1 << 30):,.1f} GiB free")
 
 
-def _stores(settings: Settings, house: House) -> list[Finding]:
+def _stores(settings: Settings, house: House, *, whole: bool) -> list[Finding]:
     if not Path(settings.data_dir).exists() and not (settings.objects and settings.ledger):
         # Opening them would make them.
         return [Finding(name, "good", "will be made below data_dir") for name in ("objects", "ledger")]
-    return asyncio.run(_look(settings, house))
+    return asyncio.run(_look(settings, house, whole=whole))
 
 
-async def _look(settings: Settings, house: House) -> list[Finding]:
+async def _look(settings: Settings, house: House, *, whole: bool) -> list[Finding]:
     world = real_world(lambda _task, _error: None)
     try:
-        return await _look_at_stores(settings, house, world)
+        return await _look_at_stores(settings, house, world, whole=whole)
     finally:
         await world.tasks.close()
 
 
-async def _look_at_stores(settings: Settings, house: House, world: World) -> list[Finding]:
+async def _look_at_stores(settings: Settings, house: House, world: World, *, whole: bool) -> list[Finding]:
     findings = []
+    from runnel.engine.checkup import look_at_cluster
+
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             objects = await house.open_objects(settings, world)
@@ -111,11 +116,14 @@ async def _look_at_stores(settings: Settings, house: House, world: World) -> lis
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             ledger = await house.open_ledger(settings, world, objects)
-            try:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 tail = await ledger.tail(ROOT)
-            finally:
-                await ledger.close()
-        findings.append(Finding("ledger", "good", f"answers, {tail} entries in the root shard"))
+            findings.append(Finding("ledger", "good", f"answers, {tail} entries in the root shard"))
+            found = [one async for one in look_at_cluster(objects, ledger, world, whole=whole)]
+            findings += [Finding(one.what, one.state, one.says) for one in found]
+        finally:
+            await ledger.close()
     except (RunnelError, TimeoutError) as error:
         findings.append(Finding("ledger", "bad", _reason(error)))
     await objects.close()
