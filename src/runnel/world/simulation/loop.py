@@ -17,6 +17,7 @@ Instead of hanging, a run ends with `Deadlock` (nobody can ever run again; the w
 import asyncio
 import gc
 import heapq
+import warnings
 from asyncio import AbstractServer, BaseTransport, Future, TimerHandle
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -96,6 +97,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _bury(self) -> None:
         """End every task that is left, in order, without running the loop again: the run is over, nobody looks."""
+        with warnings.catch_warnings():
+            # A coroutine that the dead had made and not yet awaited is nobody's mistake.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            self._bury_all()
+
+    def _bury_all(self) -> None:
         buried: dict[SimulatedTask[Any], None] = {}
         while left := [task for task in self.pending_tasks() if task not in buried][: 10_000 - len(buried)]:
             for task in left:  # one that is closed may begin others in its `finally`
