@@ -67,6 +67,12 @@ class TestReplacing:
         book = ten_objects()
         book.one(replace((0, 5, 45, 0, 0)))
         kinds = [(part.name, part.kind) for part in plan_read(book.state, 0, 0, 10**6).parts]
+        assert kinds == [
+            ("wal/0", FileKind.WAL),
+            ("t/one.parquet", FileKind.PARQUET),
+        ]  # what it holds is looked up first
+        known = plan_read(book.state, 0, 0, 10**6, chunks_of=lambda part: [part])
+        kinds = [(part.name, part.kind) for part in known.parts]
         assert kinds == [("wal/0", FileKind.WAL), ("t/one.parquet", FileKind.PARQUET), ("wal/9", FileKind.WAL)]
         assert [part.kind for part in plan_time(book.state, 0, 50)] == [FileKind.PARQUET, FileKind.WAL]
 
