@@ -52,6 +52,7 @@ contract: $(READY) ## each seam's promises against each of its implementations, 
 
 .PHONY: conformance
 conformance: $(READY) ## what other people's clients and suites say of our doors
+	@tools/system-packages java mvn kcat
 	@failed=0; for program in $(wildcard tests/conformance/*/run.py); do \
 		echo "$(BIN)/python $$program"; $(BIN)/python $$program $(ARGS) || failed=1; \
 	done; exit $$failed

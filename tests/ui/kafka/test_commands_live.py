@@ -197,3 +197,49 @@ def test_the_bootstrap_is_a_setting_like_others(node, tmp_path):
     words = ["topic", "list", "--config", str(tmp_path / "my.toml"), "--client-file", str(tmp_path / "client")]
     done = subprocess.run([sys.executable, "-m", "runnel", *words], capture_output=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_group_reads_on_is_shown_with_its_lag_moved_and_deleted(node):
+    node.call("topic", "create", "grouped", "--partitions", "2")
+    node.call("produce", "grouped", "-K", ":", given="".join(f"{number}:{number}\n" for number in range(100)))
+    first = node.call("consume", "grouped", "--group", "readers", "-n", "40").split()
+    second = node.call("consume", "grouped", "--group", "readers").split()
+    assert sorted(map(int, first + second)) == list(range(100))
+    assert node.call("consume", "grouped", "--group", "readers") == ""
+    node.call("produce", "grouped", "--partition", "1", given="more\n")
+    assert {"group": "readers", "state": "empty", "protocol": "classic"} in node.json("group", "list")
+    shown = node.json("group", "describe", "readers")[0]
+    assert (shown["state"], shown["lag"], shown["members"]) == ("empty", 1, [])
+    assert [row["lag"] for row in shown["partitions"]] == [0, 1]
+    moved = node.json("group", "reset", "readers", "--to", "-2", "--check")
+    assert [row["from"] - row["to"] for row in moved] == [2, 1]
+    assert node.json("group", "describe", "readers")[0]["lag"] == 1
+    node.call("group", "reset", "readers", "--topic", "grouped:1", "--to", "beginning")
+    read = node.call("consume", "grouped", "--group", "readers").split()
+    assert len(read) == [row["next"] for row in shown["partitions"]][1]
+    assert node.call("group", "delete", "readers") == "'readers' is deleted\n"
+    assert "readers" not in [row["group"] for row in node.json("group", "list")]
+
+
+def test_what_a_group_command_cannot_do_it_says_with_the_next_step(node):
+    node.call("topic", "create", "watched")
+    node.call("produce", "watched", given="1\n")
+    member = node.begin("consume", "watched", "--group", "busy", "--follow")
+    try:
+        assert member.stdout.readline() == b"1\n"
+        shown = node.json("group", "describe", "busy")[0]
+        assert shown["state"] == "stable"
+        assert [each["partitions"] for each in shown["members"]] == [1]
+        assert "stop them first" in node.call("group", "reset", "busy", "--topic", "watched", "--to", "end", code=2)
+        assert "stop them first" in node.call("group", "delete", "busy", code=2)
+        member.send_signal(signal.SIGINT)
+        assert member.wait(20) == 130
+    finally:
+        member.kill()
+        member.communicate()
+    assert node.json("group", "describe", "busy")[0]["lag"] == 0
+    for words in (["describe", "none"], ["delete", "none"], ["reset", "none", "--to", "end"]):
+        assert "none" in node.call("group", *words, code=2)
+    node.call("group", "delete", "none", "--if-exists")
+    assert "has no partition 7" in node.call("group", "reset", "busy", "--topic", "watched:7", "--to", "end", code=2)
+    assert "'soon' is no place" in node.call("group", "reset", "busy", "--to", "soon", code=2)

@@ -22,6 +22,7 @@ COMMANDS = (
     Command("topic", "make, show, change and delete topics", module="kafka.topic"),
     Command("produce", "send lines as records to a topic", module="kafka.produce"),
     Command("consume", "print the records of topics", module="kafka.consume"),
+    Command("group", "show, move and delete consumer groups", module="kafka.group"),
     Command("status", "brokers, zones, topics, and whether they are well", module="kafka.status"),
     Command("table", "turn streams into Iceberg and Delta tables, and see how far they are"),
     Command("config", "print every setting with its value and where it came from"),

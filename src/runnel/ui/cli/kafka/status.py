@@ -9,6 +9,7 @@ from typing import Any
 
 from runnel.ui.cli.house import House
 from runnel.ui.cli.kafka.connect import ANSWER_SECONDS, Cluster, add_cluster, cluster_from
+from runnel.ui.cli.kafka.group import listed
 from runnel.ui.cli.kafka.problems import kindly
 from runnel.ui.cli.output import print_json, print_table
 from runnel.world.clock import SystemClock
@@ -70,6 +71,7 @@ def look(cluster: Cluster) -> dict[str, Any]:
         "zones": sorted({broker["zone"] for broker in brokers if broker["zone"]}),
         "topics": topics,
         "partitions": partitions,
+        "groups": len(listed(cluster, admin)),
         "healthy": not troubles,
         "troubles": troubles,
     }
@@ -89,7 +91,8 @@ def _answers_ms(host: str, port: int) -> float | None:
 def _print(facts: dict[str, Any]) -> None:
     zones = ", ".join(facts["zones"]) or "none named"
     print(
-        f"cluster {facts['cluster']}  topics: {facts['topics']:,}  partitions: {facts['partitions']:,}  zones: {zones}\n"
+        f"cluster {facts['cluster']}  topics: {facts['topics']:,}  partitions: {facts['partitions']:,}  "
+        f"groups: {facts['groups']:,}  zones: {zones}\n"
     )
     rows = [
         (
