@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TRAILS_BYTES_MAX = 64 << 20
 """Of trails that are kept, as they lie in the store."""
-RESTORING_MAX = 4
+RESTORING_MAX = 2
 """Chunks that are worked on at once; each takes a few times its own bytes meanwhile."""
 
 InThread = Callable[..., Any]

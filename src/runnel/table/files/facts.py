@@ -91,13 +91,15 @@ class Sizes:
 
     group_bytes_max: int = 128 << 20
     """Parquet bytes after which a group of files is finished and another begun."""
-    chunk_bytes: int = 8 << 20
+    chunk_bytes: int = 16 << 20
     """Unfolded bytes of the rows of a chunk."""
     portion_bytes: int = 32 << 20
     """Bytes of write-ahead objects that are fetched together, one request per object."""
     files_max: int = 200
     """Files of one group; a group with more partitions or schemas is finished early."""
-    zstd_level: int = 3
+    zstd_level: int = 6
+    raw_zstd_level: int = 3
+    """Of the columns that hold keys and values as they are: long bytes, for which more effort brings little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ from runnel.table.values import write_values
 from runnel.world.objects.seam import Buffer, ObjectStore
 
 _RECORD = len(RECORD_COLUMNS)
+BATCH_BYTES_MAX = 256 << 10
+"""Of records, unfolded; a consumer that asks for little gets at least one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,7 @@ class TrailReader:
         number: int,
         data: Sequence[Buffer],
         *,
-        compression: Compression = Compression.NONE,
-        batch_bytes_max: int = 512 << 10,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
     ) -> list[Sealed]:
         """The sealed batches of a chunk; `data` are the bytes of `ranges(number)`."""
         chunk = self.trail.chunks[number]
@@ -81,14 +82,18 @@ class TrailReader:
         except (pa.ArrowException, OSError) as bad:
             raise Corrupt(f"chunk {number} of {self.name} cannot be read: {bad}") from bad
         rows = _merged(parts, beside.odd)
-        batches = seal_rows(rows, chunk.stretch_list(), compression=compression, batch_bytes_max=batch_bytes_max)
+        batches = seal_rows(
+            rows, chunk.stretch_list(), compression=Compression(chunk.codec), batch_bytes_max=batch_bytes_max
+        )
         return with_aside(batches, beside.aside) if beside.aside else batches
 
     def _rows(self, section: Section, body: Buffer, originals: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of one section, as they were opened."""
         file = self.trail.files[section.file]
         window = _Window(body, section.place, file.size)
-        parquet = pq.ParquetFile(pa.PythonFile(window, mode="r"), metadata=self._footer(section.file))
+        parquet = pq.ParquetFile(
+            pa.PythonFile(window, mode="r"), metadata=self._footer(section.file), page_checksum_verification=True
+        )
         batch = parquet.read_row_group(section.group, use_threads=False).combine_chunks().to_batches()[0]
         own = batch.num_columns - _RECORD
         _, offsets, micros, keys, headers, _ = batch.columns[own:]

@@ -99,7 +99,9 @@ class Chunk(msgspec.Struct, array_like=True):
     kept_length: int = 0
     letters: int = 0
     size: int = 0
-    """About what its batches take, unfolded."""
+    """About what its batches take when they are made again."""
+    codec: int = 0
+    """The compression of the batches that it was made of, and will be restored to."""
 
     def stretch_list(self) -> list[Stretch]:
         return [Stretch(*each) for each in self.stretches]

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from runnel.codec.batches import read_head
+from runnel.codec.compression import Compression
 from runnel.errors import AlreadyThere, Corrupt, Unavailable, Uncertain
 from runnel.model import ObjectName
 from runnel.table.files.chunks import Divided, Part, divide, is_aborted
@@ -65,8 +66,9 @@ from runnel.world.objects.seam import Buffer, ObjectStore
 FETCHES_MAX = 8
 """Objects that are read at once."""
 PUT_TRIES_MAX = 4
-UNFOLDS_TO = 2.0
+UNFOLDS_TO = 2
 """How much larger rows are thought to be than their batches, before the first chunk tells."""
+_FAST_CODECS = (Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 PLAIN_COLUMNS = frozenset({"key", "value", "offset", "timestamp"})
 """Columns without a dictionary: nearly every value is another."""
 
@@ -124,7 +126,7 @@ class _Writing:
         self._chance = chance
         self._folder = folder
         self._gets = 0
-        self._ratio = UNFOLDS_TO
+        self._ratio: float = UNFOLDS_TO
         self._group: _OpenGroup | None = None
         self._done: list[Written] = []
         self._wants: Wants | None = None
@@ -208,6 +210,7 @@ class _Writing:
         unfolded = 0
         first, end = slices[0].first, slices[-1].end
         place = -1
+        codec = codec_of(buffers[0])
         upcoming = next(pieces, None)
         while upcoming is not None:
             opened, upcoming = upcoming, next(pieces, None)
@@ -220,7 +223,7 @@ class _Writing:
             if self._group is None:
                 self._group = _OpenGroup(self._work, self._folder, self._chance.getrandbits(64))
             stop = end if upcoming is None else _next_offset(opened)
-            number = self._group.add(of, first, stop, opened, divided)
+            number = self._group.add(of, first, stop, opened, divided, codec)
             place = number if place < 0 else place
             first = stop
         length = sum(each.length for each in slices)
@@ -258,6 +261,16 @@ class _Writing:
         raise Unavailable(f"{name} could not be put for certain in {PUT_TRIES_MAX} tries")
 
 
+def codec_of(batches: Buffer) -> Compression:
+    """The compression that restored batches get: that of the first one, which its consumers know how to unfold.
+
+    Gzip is too slow to be made again for every reader.
+    """
+    found = read_head(memoryview(batches)).compression
+    known = found in _FAST_CODECS
+    return Compression(found) if known else Compression.NONE
+
+
 def _next_offset(opened: Opened) -> int:
     """The offset behind all that was opened."""
     last = -1
@@ -287,7 +300,7 @@ class _OpenGroup:
         size = self._kept_size + sum(file.size for file in self._files.values())
         return size >= sizes.group_bytes_max or len(self._files) >= sizes.files_max
 
-    def add(self, of: Range, first: int, end: int, opened: Opened, divided: Divided) -> int:
+    def add(self, of: Range, first: int, end: int, opened: Opened, divided: Divided, codec: Compression) -> int:
         """Enter a chunk; its number."""
         times = opened.rows.column("time")
         stamps = [read_head(memoryview(each.batch)).max_timestamp for each in opened.aside]
@@ -299,7 +312,8 @@ class _OpenGroup:
             if each.attributes
         ]
         size = opened.rows.nbytes + sum(len(each.batch) for each in opened.aside)
-        chunk = Chunk(of.stream, first, end, stamp, sections, stretches, size=size)
+        size = size // UNFOLDS_TO if codec else size
+        chunk = Chunk(of.stream, first, end, stamp, sections, stretches, size=size, codec=codec)
         beside = divided.beside
         if beside is not None and not beside.is_empty:
             data = pack_beside(beside)
@@ -418,10 +432,11 @@ class _OpenFile:
             self.schema,
             version="2.6",
             compression="zstd",
-            compression_level=self.work.sizes.zstd_level,
+            compression_level=_levels(self.part.columns, self.work.sizes),
             use_dictionary=_with_dictionary(self.part.columns),
             write_statistics=True,
             store_schema=False,
+            write_page_checksum=True,
             metadata_collector=self._footers,
         )
 
@@ -474,6 +489,15 @@ class _OpenFile:
             finally:
                 self._sink.close()
         self._path.unlink(missing_ok=True)
+
+
+def _levels(columns: Sequence[Column], sizes: Sizes) -> dict[str, int]:
+    """How hard each leaf column is compressed, by its path."""
+    levels: dict[str, int] = {}
+    for column in (*columns, *RECORD_COLUMNS):
+        is_raw = column.is_raw or column in RECORD_COLUMNS
+        levels |= dict.fromkeys(_paths(column), sizes.raw_zstd_level if is_raw else sizes.zstd_level)
+    return levels
 
 
 def _with_dictionary(columns: Sequence[Column]) -> list[str]:
