@@ -11,6 +11,7 @@ witness   knows what became of every entry, and judges at once
 promises  what writers were told and readers saw, and streams held against it
 door      the plainest door to an engine; engine_work: those who write and read through it
 engine    engines under faults; engine_planted: with a bug each, for the checkers
+http      Durable Streams under faults; http_work: the door and its clients; http_planted: with a bug each
 planted   scenarios that must fail, so that finding and replaying a bug can itself be tested
 command   `runnel sim`
 watching  how a run is shown

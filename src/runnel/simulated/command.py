@@ -24,6 +24,8 @@ HOUSES = (
     "runnel.simulated.engine_planted",
     "runnel.simulated.kafka",
     "runnel.simulated.kafka_planted",
+    "runnel.simulated.http",
+    "runnel.simulated.http_planted",
 )
 """The modules whose import registers scenarios. A new one is added here."""
 

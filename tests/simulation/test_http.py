@@ -1,0 +1,19 @@
+"""What the simulated clients of the HTTP door check: each check catches the bug that is planted for it."""
+
+import re
+
+import pytest
+
+from runnel.simulated import http_planted
+from runnel.world.simulation.harness import simulate
+from runnel.world.simulation.scenario import scenario_named
+
+SEEDS_MAX = 20
+
+
+@pytest.mark.parametrize("name", http_planted.FOUND_BY)
+def test_a_planted_bug_is_found(name):
+    outcomes = (simulate(scenario_named(name), seed) for seed in range(1, SEEDS_MAX + 1))
+    found = next((outcome.violation for outcome in outcomes if not outcome.passed), None)
+    assert found is not None, f"{SEEDS_MAX} seeds passed"
+    assert re.search(http_planted.FOUND_BY[name], found), found
