@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
-from urllib.parse import quote
 
 from runnel.api.buckets.routes import BucketRoutes
 from runnel.api.buckets.service import BucketService
@@ -48,6 +47,7 @@ from runnel.metadata.ledger.open import open_ledger as ledger_at
 from runnel.metadata.ledger.seam import Ledger
 from runnel.node import Announce, Door, Ending, Node
 from runnel.settings import Address, Loaded, Settings, described
+from runnel.settings.places import ledger_url, objects_url
 from runnel.world.chance import Chance
 from runnel.world.clock import SystemClock
 from runnel.world.data_dir import DataDir
@@ -235,14 +235,15 @@ def engine_limits(settings: Settings) -> EngineLimits:
 async def open_objects(settings: Settings, world: World) -> ObjectStore:
     """The object store that a URL names. It may still be out of reach; `check_store` finds out."""
     with missed_by_name():
-        return open_store(_objects_url(settings), clock=world.clock, chance=world.chance.fork("objects"))
+        return open_store(objects_url(settings), clock=world.clock, chance=world.chance.fork("objects"))
 
 
 async def open_ledger(settings: Settings, world: World, objects: ObjectStore) -> Ledger:
     """The ledger that a URL names."""
-    url = settings.ledger or f"sqlite://{quote(str((Path(settings.data_dir) / 'ledger.sqlite').absolute()))}"
     with missed_by_name():
-        return await ledger_at(url, objects=objects, clock=world.clock, chance=world.chance, tasks=world.tasks)
+        return await ledger_at(
+            ledger_url(settings), objects=objects, clock=world.clock, chance=world.chance, tasks=world.tasks
+        )
 
 
 # --- tables
@@ -267,7 +268,7 @@ async def table_service(settings: Settings, progress: "Progress") -> "AsyncItera
             return Schemas(addresses_of(truth.root.nodes.values(), settings.registry))
 
         spark = _spark_settings(settings)
-        workers = SparkWorkers(spark, _objects_url(settings), schemas)
+        workers = SparkWorkers(spark, objects_url(settings), schemas)
         parts.push_async_callback(workers.close)
         unique = truth.world.chance.fork("planner").getrandbits(32)
         lease = Lease(truth, f"{socket.gethostname()}:{os.getpid()}:{unique:08x}")
@@ -356,7 +357,7 @@ def _table_formats(settings: Settings, world: World) -> "list[TableFormat]":
     from runnel.table.catalogs.iceberg import Iceberg
     from runnel.table.catalogs.places import Place, catalog_properties
 
-    place = Place(_objects_url(settings))
+    place = Place(objects_url(settings))
     default = f"sqlite:///{(Path(settings.data_dir) / 'catalog.sqlite').absolute()}"
     properties = catalog_properties(settings.table_catalog or default, place)
     iceberg = Iceberg(
@@ -367,10 +368,6 @@ def _table_formats(settings: Settings, world: World) -> "list[TableFormat]":
         now_ms=world.clock.now_ms,
     )
     return [iceberg, Delta(place)]
-
-
-def _objects_url(settings: Settings) -> str:
-    return settings.objects or f"file://{quote(str((Path(settings.data_dir) / 'objects').absolute()))}"
 
 
 class KafkaDoor:

@@ -4,6 +4,7 @@
     knobs.py    the knobs themselves, one frozen dataclass: the place to add one
     load.py     defaults, preset, TOML file, environment, command line, in that order; the last one to speak wins
     address.py  HOST:PORT
+    places.py   where objects and ledger are when nothing is said
 
 One naming rule: `data_dir` in the TOML file is `RUNNEL_DATA_DIR` in the environment and `--data-dir` on the command
 line. A name that does not exist is refused with the nearest one that does.

@@ -1,0 +1,206 @@
+"""A piece of a topic becomes Arrow record batches: what an executor does, or a prompt.
+
+    for batch in read_piece(scan, piece): ...
+
+Bytes are fetched by ranges, some megabytes at a time, opened by column, and read by the schemas that their values name;
+no Python runs per record. Rows of write-ahead objects and of Parquet files come out alike, in the order of their offsets
+and under the columns that were settled when the cut was made: a column that came later is left out, one that a row does
+not have is null. Rows whose values cannot be read are left out, as the topic's table leaves them out.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import NotThere, Refused, Unavailable
+from runnel.lake.scan import Piece, Scan
+from runnel.metadata.objects import FileKind
+from runnel.model import ObjectName
+from runnel.read.plan import Part
+from runnel.table.files.chunks import divide, is_aborted
+from runnel.table.files.columns import RECORD_COLUMNS, Column, TableColumns
+from runnel.table.files.facts import Range, Slice, Work
+from runnel.table.files.restore import TrailReader, read_trail
+from runnel.table.records import Opened, Run, open_runs
+from runnel.world.chance import Chance
+from runnel.world.clock import SystemClock
+from runnel.world.objects.open import open_store
+from runnel.world.objects.seam import Buffer, ObjectStore
+
+PORTION_BYTES = 8 << 20
+"""Sealed batches that are fetched together."""
+UNFOLDED_BYTES_MAX = 16 << 20
+GROWTHS_MAX = 100
+"""How often a piece may meet schemas that were not known when it was planned."""
+
+
+def read_piece(scan: Scan, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """All rows of a piece; waits for bytes."""
+    yield from _read(piece, _Reading(scan, piece))
+
+
+def learned(scan: Scan, sample: Piece) -> TableColumns:
+    """The columns of a topic after the values of a sample were met."""
+    reading = _Reading(scan, sample)
+    for _ in _read(sample, reading):
+        pass
+    return reading.columns
+
+
+def _read(piece: Piece, reading: "_Reading") -> Iterator[pa.RecordBatch]:
+    with asyncio.Runner() as runner:
+        objects = open_store(reading.scan.store, clock=SystemClock(), chance=Chance())
+        try:
+            for portion in _portions(piece.parts):
+                try:
+                    runs = runner.run(_fetch(objects, portion, piece))
+                except NotThere as gone:
+                    raise Unavailable(
+                        f"rows {piece.first} to {piece.end - 1} of partition {piece.partition} of "
+                        f"'{reading.scan.topic}' lie elsewhere by now ({gone}): start the query again"
+                    ) from None
+                yield from reading.rows(runs)
+        finally:
+            runner.run(objects.close())
+
+
+def _portions(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    mine: list[Part] = []
+    size = 0
+    for part in parts:
+        if mine and size + part.length > PORTION_BYTES:
+            yield mine
+            mine, size = [], 0
+        mine.append(part)
+        size += part.length
+    if mine:
+        yield mine
+
+
+async def _fetch(objects: ObjectStore, parts: Sequence[Part], piece: Piece) -> list[Run]:
+    """The sealed batches of some parts: as they lie there, or made again from Parquet."""
+    by_object: dict[str, list[Part]] = {}
+    for part in parts:
+        if part.kind == FileKind.WAL:
+            by_object.setdefault(part.name, []).append(part)
+    answers = await asyncio.gather(
+        *(
+            objects.read_ranges(ObjectName(name), [(part.place, part.length) for part in mine])
+            for name, mine in by_object.items()
+        )
+    )
+    found: dict[Part, Buffer] = {}
+    for mine, buffers in zip(by_object.values(), answers, strict=True):
+        found.update(zip(mine, buffers, strict=True))
+    runs: list[Run] = []
+    trails: dict[str, TrailReader] = {}
+    for part in parts:
+        if part.kind == FileKind.WAL:
+            runs.append(Run(part.first, found[part]))
+            continue
+        if part.name not in trails:
+            trails[part.name] = await read_trail(objects, part.name)
+        runs += await _restored(objects, trails[part.name], part, piece)
+    return runs
+
+
+async def _restored(objects: ObjectStore, trail: TrailReader, part: Part, piece: Piece) -> list[Run]:
+    runs = []
+    for number in trail.trail.chunks_of(part.place, max(part.first, piece.first), min(part.end, piece.end)):
+        ranges = trail.ranges(number)
+        data: list[Buffer] = list(
+            await asyncio.gather(*(objects.read(ObjectName(name), place, length) for name, place, length in ranges))
+        )
+        runs += [Run(sealed.first, sealed.data) for sealed in trail.restore(number, data)]
+    return runs
+
+
+class _Reading:
+    """Opens and reads portions, one after another."""
+
+    def __init__(self, scan: Scan, piece: Piece) -> None:
+        self.scan = scan
+        self._piece = piece
+        self.columns = scan.columns
+        self._schema = scan.schema()
+        self._wanted = scan.handed_over
+        only = tuple(Slice(part.name, part.place, part.length, part.first, part.end) for part in piece.parts)
+        self._range = Range(
+            stream=piece.stream, partition=piece.partition, slices=only, start=piece.first, aborted=piece.aborted
+        )
+
+    def rows(self, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
+        aborted = is_aborted(self._piece.aborted)
+        for opened in open_runs(runs, is_aborted=aborted, unfolded_bytes_max=UNFOLDED_BYTES_MAX):
+            batch = self._read(self._within(opened))
+            if batch is not None and batch.num_rows:
+                yield batch
+
+    def _within(self, opened: Opened) -> Opened:
+        offsets = opened.rows.column("offset")
+        inside = pc.and_(pc.greater_equal(offsets, self._piece.first), pc.less(offsets, self._piece.end))
+        return Opened(opened.rows.filter(inside), (), ())
+
+    def _read(self, opened: Opened) -> pa.RecordBatch | None:
+        if not opened.rows.num_rows:
+            return None
+        for _ in range(GROWTHS_MAX):
+            work = Work(
+                topic=self.scan.topic, folder="", ranges=(), rules=self.scan.rules, columns=self.columns, stamp=0
+            )
+            divided = divide(opened, self._range, work, self.scan.schemas.writer)
+            if divided.wants is None:
+                parts = [self._handed_over(part.rows, (*part.columns, *RECORD_COLUMNS)) for part in divided.parts]
+                return _in_order(parts) if parts else None
+            grown: TableColumns = self.columns.with_wants(divided.wants)
+            if grown == self.columns:
+                break
+            self.columns = grown
+        raise Refused(f"values of '{self.scan.topic}' change their schema too often to be read in one piece")
+
+    def _handed_over(self, rows: pa.RecordBatch, columns: Sequence[Column]) -> tuple[pa.RecordBatch, pa.Array]:
+        place_of = {column.id: place for place, column in enumerate(columns)}
+        arrays = []
+        for column, kind in zip(self._wanted, self._schema, strict=True):
+            place = place_of.get(column.id)
+            if place is None:
+                arrays.append(pa.nulls(rows.num_rows, kind.type))
+                continue
+            try:
+                arrays.append(_fitted(rows.column(place), kind.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wide:
+                raise Refused(
+                    f"column '{column.name}' of '{self.scan.topic}' has become wider while it was read ({wide}): "
+                    "start the query again"
+                ) from None
+        offsets = rows.column(len(columns) - len(RECORD_COLUMNS) + 1)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema), offsets
+
+
+def _fitted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values under the names and types that were settled; kids that came later are left out."""
+    if array.type.equals(wanted):
+        return array
+    if pa.types.is_struct(wanted):
+        names = [array.type.field(n).name for n in range(array.type.num_fields)]
+        kids = []
+        for kind in wanted:
+            known = names.index(kind.name) if kind.name in names else None
+            kids.append(pa.nulls(len(array), kind.type) if known is None else _fitted(array.field(known), kind.type))
+        return pa.StructArray.from_arrays(kids, fields=list(wanted), mask=pc.is_null(array))
+    if pa.types.is_list(wanted):
+        values = _fitted(array.values, wanted.value_type)
+        return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], offset=array.offset, children=[values])
+    return pc.cast(array, wanted)
+
+
+def _in_order(parts: Sequence[tuple[pa.RecordBatch, pa.Array]]) -> pa.RecordBatch:
+    """Rows of all parts by their offsets."""
+    if len(parts) == 1:
+        return parts[0][0]
+    table = pa.Table.from_batches([batch for batch, _ in parts]).combine_chunks()
+    offsets = pa.chunked_array([offsets for _, offsets in parts])
+    batch: pa.RecordBatch = table.take(pc.sort_indices(offsets)).combine_chunks().to_batches()[0]
+    return batch
