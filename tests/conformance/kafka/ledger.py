@@ -17,7 +17,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ALLOWED = HERE / "allow.txt"
 FINDINGS = HERE / "FINDINGS.md"
-CLIENTS = ("confluent", "confluent_groups", "aiokafka", "kafka_python", "kcat", "java_tools")
+CLIENTS = ("confluent", "confluent_groups", "aiokafka", "kafka_python", "kcat", "java_tools", "new_user")
 NAMED = re.compile(rf"`((?:{'|'.join(CLIENTS)})/\w+)`")
 
 

@@ -651,6 +651,24 @@ def a_transactional_id_is_taken_or_refused_at_once(stage):
     assert time.monotonic() - begun < 25
 
 
+@case(seconds=90)
+def transactions_are_committed_and_aborted(stage):
+    """What was aborted is seen by read_uncommitted alone; offsets go with the transaction."""
+    topic = stage.topic(2)
+    producer = Producer(settings(stage.bootstrap, transactional_id=stage.name, transaction_timeout_ms=30_000))
+    producer.init_transactions(30)
+    for turn in range(4):
+        producer.begin_transaction()
+        for n in range(10):
+            producer.produce(topic, b"%d" % (turn * 10 + n), partition=n % 2)
+        assert producer.flush(30) == 0
+        (producer.abort_transaction if turn % 2 else producer.commit_transaction)(30)
+    seen = values(read(stage, topic, 20, partitions=2, isolation_level="read_committed"))
+    assert sorted(int(value) for value in seen) == [*range(10), *range(20, 30)]
+    everything = values(read(stage, topic, 40, partitions=2, isolation_level="read_uncommitted"))
+    assert sorted(int(value) for value in everything) == list(range(40))
+
+
 @case()
 def twenty_producers_at_once(stage):
     topic = stage.topic(5)

@@ -277,6 +277,18 @@ def a_console_consumer_of_the_new_protocol(stage):
     assert sorted(map(int, consume(stage, topic, 50, *words))) == list(range(50))
 
 
+@case(seconds=90)
+def a_console_share_consumer(stage):
+    """Share groups (KIP-932)."""
+    topic = stage.topic(1)
+    entity = ("--entity-type", "groups", "--entity-name", stage.name)
+    java(stage, "kafka.admin.ConfigCommand", "--alter", *entity, "--add-config", "share.auto.offset.reset=earliest")
+    produce(stage, topic, "".join(f"{n}\n" for n in range(20)))
+    words = ("--topic", topic, "--group", stage.name, "--max-messages", 20, "--timeout-ms", 30_000)
+    out = java(stage, "consumer.ConsoleShareConsumer", *words, errors=False)
+    assert sorted(map(int, out.split())) == list(range(20))
+
+
 @case(seconds=150, ends_brokers=True)
 def a_node_that_is_killed_mid_stream(stage):
     """A console producer (idempotent) writes on across kill -9 and restart: every record is there once."""
