@@ -70,9 +70,15 @@ soak: $(READY) ## hours instead of minutes: thorough properties, thousands of si
 .PHONY: fuzz-kafka
 fuzz-kafka: $(READY) ## bent requests and garbage to a Kafka door for SECONDS=120, until something breaks
 	$(BIN)/python tests/fuzz/kafka_fuzz.py --seconds $(or $(SECONDS),120) $(ARGS)
+
 .PHONY: table-faults
 table-faults: $(READY) ## kill the table service 200 times, at every step of a commit
 	@RUNNEL_TABLE_KILLS=200 $(BIN)/python -m pytest tests/table/test_faults.py -q $(ARGS)
+
+.PHONY: table-e2e
+table-e2e: $(READY) ## a stock producer, `runnel table sync`, and every other reader of the tables
+	@tools/system-packages java mvn
+	@$(BIN)/python tests/table/e2e/run.py $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## the benchmarks: make bench ARGS="list", ARGS="run start", ARGS="compare old.json new.json"

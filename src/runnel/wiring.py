@@ -262,7 +262,7 @@ async def table_service(settings: Settings, progress: "Progress") -> "AsyncItera
         from runnel.table.service import Service
     async with AsyncExitStack() as parts:
         truth = await _table_truth(settings, parts)
-        formats = _table_formats(settings, truth.world)
+        formats = _table_formats(settings, truth)
 
         def schemas() -> Schemas:
             return Schemas(addresses_of(truth.root.nodes.values(), settings.registry))
@@ -285,7 +285,7 @@ async def table_look(settings: Settings) -> "AsyncIterator[Look]":
         from runnel.table.status import Look
     async with AsyncExitStack() as parts:
         truth = await _table_truth(settings, parts)
-        yield Look(truth, _table_formats(settings, truth.world))
+        yield Look(truth, _table_formats(settings, truth))
 
 
 async def _table_truth(settings: Settings, parts: AsyncExitStack) -> "EngineTruth":
@@ -352,7 +352,7 @@ def _require_cluster(settings: Settings) -> None:
         )
 
 
-def _table_formats(settings: Settings, world: World) -> "list[TableFormat]":
+def _table_formats(settings: Settings, truth: "EngineTruth") -> "list[TableFormat]":
     from runnel.table.catalogs.delta import Delta
     from runnel.table.catalogs.iceberg import Iceberg
     from runnel.table.catalogs.places import Place, catalog_properties
@@ -365,9 +365,9 @@ def _table_formats(settings: Settings, world: World) -> "list[TableFormat]":
         place,
         namespace=settings.table_namespace,
         catalog=settings.table_catalog if not properties else "runnel",
-        now_ms=world.clock.now_ms,
+        now_ms=truth.world.clock.now_ms,
     )
-    return [iceberg, Delta(place)]
+    return [iceberg, Delta(place, truth.put_from_a_thread)]
 
 
 class KafkaDoor:

@@ -17,7 +17,7 @@ from runnel.table.files.facts import Sizes
 from runnel.table.lease import Lease
 from runnel.table.pipeline import Pipeline
 from runnel.table.plan import Bounds
-from runnel.table.schemas import Schemas
+from runnel.table.schemas import Schema, Schemas
 from runnel.table.service import Service
 from runnel.world.chance import Chance
 from runnel.world.clock import SystemClock
@@ -36,7 +36,7 @@ class Lake:
         self.bounds = bounds or Bounds()
         self.sizes = sizes or Sizes()
         self.lease_ms = lease_ms
-        self.registry = registry
+        self.schemas = Schemas(registry or (f"http://127.0.0.1:9{folder}",))
 
     async def close(self):
         await self.objects.close()
@@ -49,16 +49,16 @@ class Lake:
     def iceberg(self, **more):
         return Iceberg(self.properties, Place(self.url), now_ms=SystemClock().now_ms, **more)
 
-    def delta(self, **more):
-        return Delta(Place(self.url), **more)
+    def delta(self, truth, **more):
+        return Delta(Place(self.url), truth.put_from_a_thread, **more)
 
     @asynccontextmanager
     async def service(self, engine, *, formats=None, reached=nothing, holder="me", workers=None, swap=True, **more):
         truth = EngineTruth(engine)
         lease = Lease(truth, holder, self.lease_ms)
-        formats = [self.iceberg(), self.delta()] if formats is None else formats
+        formats = [self.iceberg(), self.delta(truth)] if formats is None else formats(truth)
         commits = Commits(truth, lease, formats, reached=reached, swap=swap, **more)
-        workers = workers or Threads(self.url, Schemas(self.registry))
+        workers = workers or Threads(self.url, self.schemas)
         pipeline = Pipeline(truth, lease, commits, workers, bounds=self.bounds, sizes=self.sizes, reached=reached)
         try:
             yield Service(truth, lease, pipeline, look_s=0.01)
@@ -84,6 +84,11 @@ class Lake:
 def numbered(first, count, size=20):
     """Records whose values say their number."""
     return [Record(f"k{n}".encode(), f"{n:0{size}}".encode()) for n in range(first, first + count)]
+
+
+def knows(schemas, number, text):
+    """Let a client of registries know an Avro schema without one."""
+    schemas._kept[number] = Schema(number, "AVRO", text)
 
 
 async def produce(engine, topic, count, *, partition=0, first=0):

@@ -196,7 +196,7 @@ def test_a_format_that_fails_is_caught_up_with_and_the_other_goes_on(tmp_path, r
             await engine.topics.create("t", PARTITIONS, {"table.values": "json"})
             await one.produce(engine)
             away = Away(one.lake)
-            async with one.lake.service(engine, formats=[away, one.lake.delta()]) as service:
+            async with one.lake.service(engine, formats=lambda truth: [away, one.lake.delta(truth)]) as service:
                 synced = await service.sync()
                 assert "start it" in synced.round.trouble["t"]
                 table = next(iter(engine.root.tables.values()))

@@ -13,7 +13,7 @@ from runnel.metadata.producers import Verdict
 from runnel.metadata.state import ShardState
 from runnel.metadata.topic_settings import TopicRules
 from runnel.metadata.topics import Topic
-from runnel.model import ROOT, ShardId, StreamId, shard_of
+from runnel.model import ROOT, ObjectName, ShardId, StreamId, shard_of
 from runnel.world.objects import ObjectStore
 from runnel.world.world import World
 
@@ -23,6 +23,7 @@ class EngineTruth:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._loop = asyncio.get_running_loop()
         self._shards = [ROOT, *(ShardId(number) for number in range(1, engine.cluster.shards + 1))]
 
     @property
@@ -52,6 +53,10 @@ class EngineTruth:
 
     async def propose(self, shard: ShardId, update: Update) -> Any:
         return await self._engine.propose(shard, update)
+
+    def put_from_a_thread(self, name: str, body: bytes) -> None:
+        """For libraries that wait: put an object into the store, from any thread but the event loop's."""
+        asyncio.run_coroutine_threadsafe(self.objects.put_new(ObjectName(name), body), self._loop).result()
 
     async def letter_topic(self, name: str) -> Topic:
         known = self._engine.topics.get(name)

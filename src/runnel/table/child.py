@@ -18,6 +18,8 @@ from runnel.world.world import World
 
 log = get_log("table")
 
+FIRST_S = 5.0
+"""A node that lives shorter than this, as in tests, starts none."""
 LOOK_S = 1.0
 GOODBYE_S = 10.0
 PAUSE_S, PAUSE_S_MAX = 2.0, 60.0
@@ -48,6 +50,7 @@ class TableChild:
     async def _keep(self) -> None:
         pause = PAUSE_S
         clock = self._world.clock
+        await asyncio.sleep(FIRST_S)
         while not self._wanted():  # noqa: ASYNC110  what is wanted changes with the ledger, not with an event
             await asyncio.sleep(LOOK_S)
         while True:

@@ -56,8 +56,12 @@ class Service:
                 other = self._lease.other
                 if waiting is not None:
                     waiting(other)
+                if total.trouble:
+                    break
                 await asyncio.sleep(self._look_s)
+                total.trouble = self._told(targets)
                 continue
+            total.trouble = {}
             try:
                 done = await self._pipeline.round(only=only)
             except Fenced:
@@ -77,6 +81,11 @@ class Service:
         if known is None:
             raise NotThere(f"topic '{topic}' does not exist")
         return await self._pipeline.rebuild(known)
+
+    def _told(self, targets: Targets) -> dict[str, str]:
+        """The trouble of tables that another planner is at work on: waiting for them would be in vain."""
+        known = (self._truth.root.tables.get(topic) for topic in targets)
+        return {table.name: table.trouble for table in known if table is not None and table.trouble}
 
     def _targets(self, only: frozenset[str] | None) -> Targets:
         targets: Targets = {}

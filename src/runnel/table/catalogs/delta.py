@@ -2,19 +2,25 @@
 
 A commit is one log entry: the files, the offsets, and an application transaction with the number of the commit. Delta
 refuses two entries at once with one application's transaction, and one that came before is seen by looking first: so
-a commit is never repeated. Columns that are new get an entry of their own before it, which changes no row.
+a commit is never repeated.
+
+Columns that are new, and types that grew, get an entry of their own before it, which changes no row. Deltalake has no
+way to let a type grow, so that entry is written as the format says: a new file in the log, which only one can put there.
 """
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
-from runnel.errors import Refused, RunnelError, Unavailable
+from runnel.errors import AlreadyThere, Refused, RunnelError, Unavailable
 from runnel.metadata.tables import Step
 from runnel.table.catalogs.places import Place
 from runnel.table.catalogs.seam import Behind, Known, Target
@@ -38,8 +44,12 @@ class Delta:
     name = "delta"
     step = Step.DELTA
 
-    def __init__(self, place: Place, *, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, place: Place, put_new: Callable[[str, bytes], None], *, pause: Callable[[float], None] = time.sleep
+    ) -> None:
+        """`put_new` puts an object into the store and waits for it; `AlreadyThere` if there is one of this name."""
         self._place = place
+        self._put_new = put_new
         self._pause = pause
         self._open: dict[bytes, DeltaTable] = {}
 
@@ -54,9 +64,9 @@ class Delta:
                 if has < manifest.number - 1:
                     raise Behind(has)
                 try:
-                    self._widen(table, manifest)
+                    self._widen(table, target, manifest)
                     self._append(table, target, manifest)
-                except CommitFailedError:
+                except (CommitFailedError, AlreadyThere):
                     self._open.pop(target.id, None)
                     self._pause(min(1.0, 0.02 * 2**attempt))
                 else:
@@ -84,11 +94,26 @@ class Delta:
         )
         table.create_write_transaction(actions, "append", table.schema(), names, commit_properties=properties)
 
-    def _widen(self, table: DeltaTable, manifest: Manifest) -> None:
-        have = {field.name.lower() for field in table.schema().fields}
-        new = [field for field in delta_schema(manifest).fields if field.name.lower() not in have]
-        if new:
-            table.alter.add_columns(new)
+    def _widen(self, table: DeltaTable, target: Target, manifest: Manifest) -> None:
+        have = json.loads(table.schema().to_json())
+        wanted = widened(have, json.loads(delta_schema(manifest).to_json()))
+        if wanted == have:
+            return
+        known = table.metadata()
+        metadata = {
+            "id": str(known.id),
+            "name": known.name,
+            "description": known.description,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(wanted),
+            "partitionColumns": known.partition_columns,
+            "createdTime": known.created_time,
+            "configuration": known.configuration,
+        }
+        said = {"commitInfo": {"timestamp": manifest.stamp, "operation": "CHANGE COLUMNS", "operationParameters": {}}}
+        entry = f"{json.dumps(said)}\n{json.dumps({'metaData': metadata})}\n"
+        self._put_new(f"{target.folder}/_delta_log/{table.version() + 1:020}.json", entry.encode())
+        table.update_incremental()
 
     def _ours(self, target: Target, manifest: Manifest | None) -> DeltaTable:
         known = target.facts.get("delta.id") or None
@@ -170,6 +195,31 @@ class Delta:
 def committed(table: DeltaTable, target: Target) -> int:
     """The last of our commits that a table has."""
     return table.transaction_version(target.id.hex()) or 0
+
+
+GROWTH = {("integer", "long"), ("float", "double")}
+
+
+def widened(have: Any, want: Any) -> Any:
+    """A type of the table, as Delta's JSON has it, wide enough for files of another: fields come, types grow."""
+    if isinstance(have, str) or isinstance(want, str):
+        grows = (have, want) in GROWTH or _digits(have) < _digits(want)
+        return want if grows else have
+    if have["type"] == "struct":
+        fresh = {field["name"].lower(): field for field in want["fields"]}
+        fields = []
+        for field in have["fields"]:
+            other = fresh.pop(field["name"].lower(), None)
+            fields.append(field if other is None else field | {"type": widened(field["type"], other["type"])})
+        return have | {"fields": [*fields, *fresh.values()]}
+    kids = [name for name in ("elementType", "keyType", "valueType") if name in have]
+    return have | {name: widened(have[name], want[name]) for name in kids}
+
+
+def _digits(kind: Any) -> int:
+    """How many digits a decimal has; 0 for other types."""
+    found = re.fullmatch(r"decimal\((\d+),\s*\d+\)", kind) if isinstance(kind, str) else None
+    return int(found[1]) if found else 0
 
 
 def delta_schema(manifest: Manifest) -> Schema:
