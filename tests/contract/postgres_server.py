@@ -44,8 +44,9 @@ def _somebody() -> tuple[int, int] | None:
 
 
 class PostgresServer:
-    def __init__(self, bin_directory: Path) -> None:
+    def __init__(self, bin_directory: Path, *, fsync: bool = False) -> None:
         self._bin = bin_directory
+        self._fsync = "on" if fsync else "off"
         self._user = _somebody()
         # Not under pytest's tmp_path, whose parents only root may enter.
         self.directory = Path(tempfile.mkdtemp(prefix="runnel-postgres-"))
@@ -87,7 +88,7 @@ class PostgresServer:
             self.process = subprocess.Popen(
                 [
                     self._bin / "postgres", "-D", self.data, "-p", str(self.port), "-c", "listen_addresses=127.0.0.1",
-                    "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=32MB",
+                    "-c", "unix_socket_directories=", "-c", f"fsync={self._fsync}", "-c", "shared_buffers=32MB",
                     "-c", "max_connections=60",
                 ],
                 stdout=log, stderr=log, **self._as_somebody(),
