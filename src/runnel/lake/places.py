@@ -61,6 +61,14 @@ class Lake:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
 
+    def topics(self) -> list[str]:
+        """Names of all topics, as of the last question."""
+        return sorted(topic.name for topic in self._engine.topics.all())
+
+    def has(self, name: str) -> bool:
+        """Whether there is a topic of this name, as of the last question."""
+        return self._engine.topics.get(name) is not None
+
     # --- offsets
 
     def bounds(self, topic: str) -> Bounds:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from runnel.errors import Unavailable
 from runnel.settings import Settings
+from runnel.ui.cli import table_rows
 from runnel.ui.cli.house import House
 from runnel.ui.cli.options import actions_of, add_action, add_json, add_knobs, loaded_from
 from runnel.ui.cli.output import print_json, print_table
@@ -35,6 +36,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_knobs(watch)
     status = add_action(actions, "status", "lag, sizes and last commits of tables, and what is in their way", _status)
     _add_topics(status)
+    table_rows.register(actions)
     rebuild = add_action(actions, "rebuild", "make a topic's tables again where they are gone, from files", _rebuild)
     rebuild.add_argument("topic", metavar="TOPIC", help="the topic")
     add_json(rebuild)
