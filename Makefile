@@ -23,7 +23,7 @@ run: $(READY) ## start a node with everything embedded, in ./runnel-data
 
 .PHONY: test
 test: $(READY) ## run all tests
-	@tools/system-packages java postgres kcat
+	@tools/system-packages java postgres kcat chromium
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: check
@@ -59,7 +59,7 @@ conformance: $(READY) ## what other people's clients and suites say of our doors
 
 .PHONY: integration
 integration: $(READY) ## only the tests that start real servers: S3, PostgreSQL, nodes
-	@tools/system-packages java postgres kcat
+	@tools/system-packages java postgres kcat chromium
 	@$(BIN)/python -m pytest tests/contract tests/house tests/docs $(ARGS)
 
 .PHONY: soak

@@ -1,6 +1,6 @@
 """Run the published conformance suite of the Durable Streams protocol and print a score as JSON.
 
-    python tests/conformance/http/run.py                                  a node of our own, in a temporary folder
+    python tests/conformance/http/run.py                                  a node of our own, in a temporary folder, and differential.py
     python tests/conformance/http/run.py --reference                      the npm reference server, as a check of the harness
     python tests/conformance/http/run.py --url http://127.0.0.1:8080      a server that runs already
     python tests/conformance/http/run.py --serve "runnel serve --http 127.0.0.1:{port} ..."
@@ -117,7 +117,8 @@ def main():
     options = parser.parse_args()
     install()
     folder = tempfile.mkdtemp(prefix="runnel-conformance-")
-    if not (options.url or options.serve or options.reference):
+    ours = not (options.url or options.serve or options.reference)
+    if ours:
         options.serve = OUR_NODE.format(python=sys.executable, folder=folder, port="{port}")
         options.passes = options.passes or HERE / "passes.txt"
     how = {"only": options.only, "subscriptions": not options.no_subscriptions}
@@ -140,6 +141,10 @@ def main():
         "passed": len(found["passed"]), "failed": len(found["failed"]), "skipped": len(found["skipped"]),
         "failures": failed, "lost": lost,
     }, indent=2) + "\n")  # fmt: skip
+    if ours:
+        sys.stdout.flush()
+        different = subprocess.run([sys.executable, str(HERE / "differential.py"), "--runs", "10"], check=False)
+        lost += ["differential"] * (different.returncode != 0)
     sys.exit(1 if lost or (found["failed"] and not options.passes and not options.reference) else 0)
 
 

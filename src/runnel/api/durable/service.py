@@ -33,7 +33,7 @@ from runnel.ingest.ticket import Answer as Landed
 from runnel.ingest.ticket import Ticket
 from runnel.ingest.window import Producer
 from runnel.metadata.producers import Verdict
-from runnel.metadata.stream import Stream, Traits
+from runnel.metadata.stream import Fork, Stream, Traits
 from runnel.metadata.updates.commit import Guard
 from runnel.model import StreamId, shard_of
 from runnel.read.reader import Ask, Read
@@ -368,6 +368,12 @@ def _traits(stream: Stream) -> Traits:
     return stream.traits
 
 
+def _same_place(fork: Fork, ask: ForkAsk) -> bool:
+    if fork.asked_offset is not None:
+        return fork.asked_offset == ask.offset_text
+    return ask.offset is not None and ask.offset == (fork.offset, 0)  # it began at what was the tail then
+
+
 def first_offset(stream: Stream, place: Place, *, earliest: bool) -> int:
     """Where a read begins; refused where the stream has no such place."""
     if earliest:
@@ -399,6 +405,6 @@ def _difference(stream: Stream, ask: CreateAsk, source: str | None) -> str | Non
     if fork is not None and ask.fork is not None:
         if fork.source_name != source or fork.asked_sub != ask.fork.sub_offset:
             return "another source, or another place in it"
-        if ask.fork.offset_text is not None and fork.asked_offset != ask.fork.offset_text:
+        if ask.fork.offset_text is not None and not _same_place(fork, ask.fork):
             return "another place in its source"
     return None
