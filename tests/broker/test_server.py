@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.broker.raw import Hung
+from tests.broker.test_produce import batch, produce
 
 from runnel.codec.errors import ErrorCode
 from runnel.codec.messages.api_versions import ApiVersionsRequest
@@ -160,5 +161,30 @@ def test_a_topic_without_name_and_id_is_refused_in_every_version(cluster, run):
             for version in (10, 11, 12, 13):
                 answer = await client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=None)]), version)
                 assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+    run(story())
+
+
+def test_a_connection_that_waits_for_room_costs_nothing_meanwhile(cluster, run):
+    async def story():
+        async with cluster.serve() as node, await node.client() as client, await node.client() as other:
+            topic = await node.engine.topics.create("orders")
+            turns = 0
+            go_on = node.server._go_on
+
+            def counted():
+                nonlocal turns
+                turns += 1
+                go_on()
+
+            node.server._go_on = counted
+            ingest = node.engine.ingest
+            ingest.inflight_bytes += 1 << 40
+            client.send(produce(topic, batch(b"a")), 9)
+            await asyncio.sleep(0.1)
+            assert turns < 5
+            ingest.inflight_bytes -= 1 << 40
+            await other.ask(produce(topic, batch(b"b")), 9)
+            assert (await client.receive()).responses[0].partition_responses[0].error_code == 0
 
     run(story())

@@ -38,7 +38,7 @@ class Connection(asyncio.BufferedProtocol):
     """See the module."""
 
     __slots__ = (
-        "begin", "blocked", "calls", "client", "feeding", "own", "paused_reading", "reading", "serial", "server", "since",
+        "begin", "blocked", "calls", "client", "crowded_out", "feeding", "own", "paused_reading", "reading", "serial", "server", "since",
         "stalled_since", "transport", "unanswered", "wanted", "writable",
     )  # fmt: skip
 
@@ -58,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         """Those of the unanswered that nothing may begin beside."""
         self.feeding = False
         self.blocked = False
+        self.crowded_out = False
         self.writable = True
         self.paused_reading = False
         self.since = server.now
@@ -115,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self.feeding = False
         if self.calls:
             self.flush()
-        if self.blocked and not self.unanswered and self.writable:
+        if self._may_go_on():
             self.server.soon(self)
         self._balance()
 
@@ -140,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         view = arena.view
         server = self.server
         size_max = server.limits.request_bytes_max
-        self.blocked = False
+        self.blocked = self.crowded_out = False
         self.wanted = 0
         while end - at >= SIZE_BYTES + 2:
             size, key = _size_and_key(view, at)
@@ -155,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
                 (self.unanswered and (self.serial or key != PIPELINED))
                 or len(self.calls) >= server.limits.pipeline_max
                 or not self.writable
-                or (key == PIPELINED and not server.has_room(self))
+                or self._lacks_room(key)
             ):
                 self.blocked = True
                 self.wanted = SIZE_BYTES + size
@@ -170,6 +171,15 @@ class Connection(asyncio.BufferedProtocol):
                 server.refuse_frame(self, size)
                 return end
         return at
+
+    def _lacks_room(self, key: int) -> bool:
+        """Whether an append has to wait until others are done; the server tells when they are."""
+        self.crowded_out = key == PIPELINED and not self.server.has_room(self)
+        return self.crowded_out
+
+    def _may_go_on(self) -> bool:
+        """Whether what was held back may begin as soon as this turn is over: nobody else will say so."""
+        return self.blocked and not self.unanswered and self.writable and not self.crowded_out
 
     def _take_own(self) -> None:
         """Take what lies in our own arena."""
@@ -265,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
             self._take_own()
             self.feeding = False
             self.flush()
-            if self.blocked and not self.unanswered and self.writable:
+            if self._may_go_on():
                 self.server.soon(self)
         self._balance()
 

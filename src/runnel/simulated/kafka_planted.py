@@ -3,7 +3,6 @@
 They are not listed and run only when named. `FOUND_BY` says what the violation must speak of.
 """
 
-import asyncio
 from collections.abc import Iterable
 
 from runnel.broker.broker import Broker
@@ -18,7 +17,7 @@ from runnel.metadata.ledger.faulty import LedgerFaults
 from runnel.model import StreamId
 from runnel.simulated.engine import CALM_LAKE
 from runnel.simulated.kafka import kafka
-from runnel.simulated.kafka_work import Habits, open_door
+from runnel.simulated.kafka_work import Habits, open_door, stay
 from runnel.simulated.lake import LakeEngine
 from runnel.world.simulation.nodes import World
 from runnel.world.simulation.scenario import Scenario, scenario
@@ -48,8 +47,7 @@ class ImpatientServer(KafkaServer):
 
 
 async def serve_impatiently(world: World, engine: Engine) -> None:
-    await open_door(world, engine, ImpatientServer)
-    await asyncio.Event().wait()
+    await stay(world, await open_door(world, engine, ImpatientServer))
 
 
 @scenario(hidden=True)
@@ -93,8 +91,7 @@ class LazyServer(KafkaServer):
 
 
 async def serve_lazily(world: World, engine: Engine) -> None:
-    await open_door(world, engine, LazyServer)
-    await asyncio.Event().wait()
+    await stay(world, await open_door(world, engine, LazyServer))
 
 
 @scenario(hidden=True)

@@ -36,6 +36,7 @@ from runnel.world.simulation.nodes import NodePlan, World
 
 PORT = 9092
 PATIENCE_S = 15.0
+BATCHES_MIN = 3
 BROKEN = (OSError, asyncio.IncompleteReadError, TimeoutError)
 LIMITS = Limits(
     request_bytes_max=1 << 20,
@@ -67,8 +68,14 @@ class TryAgain(Exception):
 
 async def serve_kafka(world: World, engine: Engine) -> None:
     """Open the door in a broker and stay."""
-    await open_door(world, engine)
-    await asyncio.Event().wait()
+    await stay(world, await open_door(world, engine))
+
+
+async def stay(world: World, server: KafkaServer) -> None:
+    """Never return. The lake keeps what is waited for: a loop holds its tasks by what will wake them, and by no more."""
+    lake: Lake = world.state
+    never = lake.work[f"door of {world.node}"] = (server, asyncio.Event())
+    await never[1].wait()
 
 
 async def open_door(world: World, engine: Engine, kind: type[KafkaServer] = KafkaServer) -> KafkaServer:
@@ -171,6 +178,11 @@ class Lane:
     left: int
     sequences: dict[int, int] = field(default_factory=dict)
     unacknowledged: deque[Batch] = field(default_factory=deque)
+    made: int = 0
+
+    def goes_on(self, *, working: bool) -> bool:
+        """Whether there is more to send. A little is sent in any case, if need be when all is calm again."""
+        return self.left > 0 and (working or self.made < BATCHES_MIN)
 
     def is_first(self, batch: Batch) -> bool:
         """Whether nothing without an answer is before it in its partition."""
@@ -220,7 +232,7 @@ class Producer:
 
     async def _drive(self, lane: Lane) -> None:
         world = self.world
-        while (lane.left > 0 and world.working) or lane.unacknowledged:
+        while lane.goes_on(working=world.working) or lane.unacknowledged:
             try:
                 broker = (await leaders_of(world, self.topic, self.brokers))[lane.partitions[0]]
                 if world.chance.random() < self.habits.strays:
@@ -240,8 +252,9 @@ class Producer:
         for batch in list(lane.unacknowledged):
             self._send(talk, batch, asked)
         while True:
-            while len(asked) < self.habits.under_way and lane.left > 0 and self.world.working:
+            while len(asked) < self.habits.under_way and lane.goes_on(working=self.world.working):
                 lane.left -= 1
+                lane.made += 1
                 batch = self._new_batch(lane)
                 lane.unacknowledged.append(batch)
                 self._send(talk, batch, asked)
@@ -303,10 +316,14 @@ class Fetcher:
         self.brokers = brokers
         self.streams = dict(enumerate(self.lake.streams[topic]))
         self.places: dict[int, int] = dict.fromkeys(self.streams, 0)
+        self.rounds = 0
 
     async def work(self) -> None:
         world, book = self.world, self.lake.book
-        while world.working or any(self.places[at] < book.promised(stream) for at, stream in self.streams.items()):
+        streams = self.streams.items()
+        while (
+            world.working or not self.rounds or any(self.places[at] < book.promised(stream) for at, stream in streams)
+        ):
             try:
                 talk = await Talk.to(world, world.chance.choice(self.brokers))
                 try:
@@ -367,6 +384,7 @@ class Fetcher:
             if not session:
                 sent = {}
             self._take(answer, floors)
+            self.rounds += 1
             await asyncio.sleep(self.world.chance.uniform(0, 0.1))
 
     def _take(self, answer: Any, floors: dict[int, int]) -> None:
