@@ -70,6 +70,7 @@ def test_a_rename_keeps_the_column_and_old_values_find_it():
     three = avro(3, field("key_number", "long", "number"))
     columns = grown(one, two, three)
     assert said(columns) == [("key_number", "long", 10)]
+    assert columns.columns[0].file_name == "id"
     for writer in (one, two, three):
         assert [column.id for column in columns.resolve(shape_of(writer))] == [10]
 
@@ -160,7 +161,8 @@ def test_whatever_schemas_come_every_value_has_a_place_and_no_column_changes_its
                 assert wider(known, leaf.type) == leaf.type
                 seen[leaf.id] = leaf.type
         names = [column.name.lower() for column in columns.all]
-        assert len(set(names)) == len(names)
+        in_files = [column.file_name.lower() for column in columns.all]
+        assert len(set(names)) == len(set(in_files)) == len(names)
         assert TableColumns.of_json(columns.to_json()) == columns
         assert grown(writer, start=columns) == columns
     for number, each in enumerate(schemas):

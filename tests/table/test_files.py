@@ -243,9 +243,9 @@ def test_two_versions_of_a_schema_become_two_files_of_one_table():
         ids = {column.name: column.id for column in stage.columns.columns}
         for file in written.files:
             schema = pq.read_schema(pa.BufferReader(bytes(await stage.store.read(file.name))))
-            assert int(schema.field("number").metadata[b"PARQUET:field_id"]) == ids["number"]
+            assert int(schema.field("id").metadata[b"PARQUET:field_id"]) == ids["number"]
             assert file.columns[[each.id for each in file.columns].index(ids["number"])].nulls == 0
-        assert [row["number"] for row in await stage.table(written)] == [
+        assert [row["id"] for row in await stage.table(written)] == [
             0,
             1,
             2,

@@ -48,7 +48,7 @@ def test_the_first_version_of_a_group_is_read():
 def test_columns_of_a_table_have_these_types_and_ids():
     columns = TableColumns.of_json((GOLDEN / "columns.json").read_text())
     assert columns.arrow_schema().to_string(show_field_metadata=True) + "\n" == (GOLDEN / "schema.txt").read_text()
-    by_name = {field.name: field for field in columns.arrow_schema()}
+    by_name = {field.name: field for field in columns.arrow_schema(in_files=True)}
     for path in GOLDEN.glob("*.parquet"):
         for field in pq.read_schema(path):
             assert field.metadata[b"PARQUET:field_id"] == by_name[field.name].metadata[b"PARQUET:field_id"]

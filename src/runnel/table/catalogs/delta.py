@@ -224,7 +224,7 @@ def _digits(kind: Any) -> int:
 
 def delta_schema(manifest: Manifest) -> Schema:
     """The columns as Delta has them, those that it is partitioned by among them, all nullable."""
-    fields = [pa.field(field.name, bare(field.type)) for field in manifest.schema]
+    fields = [pa.field(field.name, bare(field.type)) for field in manifest.columns.arrow_schema(in_files=True)]
     have = {field.name for field in fields}
     fields += [
         pa.field(each.delta_column, pa.date32() if each.delta_type == "date" else pa.int32())

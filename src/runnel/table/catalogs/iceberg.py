@@ -315,9 +315,10 @@ def widened(now: Schema, manifest: Manifest, target: Target) -> list[NestedField
     """The columns that the table needs for these files, where it does not have them all; others' columns stay."""
     wanted = pyarrow_to_schema(manifest.schema).fields
     have = {field.field_id: field for field in now.fields}
+    former = {column.id: column.named for column in manifest.columns.all}
     for field in wanted:
         known = have.get(field.field_id)
-        if known is not None and known.name != field.name:
+        if known is not None and known.name not in (field.name, *former[field.field_id]):
             raise Refused(
                 f"column '{known.name}' of the Iceberg table of topic '{target.topic}' was added or renamed by somebody, "
                 f"and its number {field.field_id} is that of '{field.name}' in new files: drop the column or rename it back"

@@ -210,9 +210,11 @@ class _Rows:
         count = self.rows.num_rows
         if not count:
             return ()
-        arrays = [recast(array, column.arrow_type()) for array, column in zip(values, columns, strict=True)]
+        arrays = [
+            recast(array, column.arrow_type(in_files=True)) for array, column in zip(values, columns, strict=True)
+        ]
         every = (*columns, *RECORD_COLUMNS)
-        schema = pa.schema([column.arrow_field() for column in every])
+        schema = pa.schema([column.arrow_field(in_files=True) for column in every])
         batch = pa.RecordBatch.from_arrays([*arrays, *self._record_columns()], schema=schema)
         place_of = {column.id: n for n, column in enumerate(every)}
 

@@ -8,7 +8,8 @@
 
 **Rules of growth** (Iceberg's). A column is added where a field is new, nullable always. A type grows from int to
 long, from float to double, and a decimal gets more digits before the point. A field whose aliases (Avro) name a column
-renames it, and older values still find it under its former name. A field that comes back with a type that the column
+renames it, and older values still find it under its former name; files, which are shared by Iceberg and Delta, and
+Delta itself, which cannot rename, keep its first name for ever. A field that comes back with a type that the column
 cannot grow into gets a column of its own, called by its name and its type (`price_string`), so that nothing is ever
 refused. Columns are never removed and never required.
 
@@ -44,7 +45,8 @@ COLUMNS_MAX = 2000
 class Column:
     """One column. `type` is Iceberg's word for it; a struct, list or map has `kids` (a list: element; a map: key, value).
 
-    `former` are names it had, `field` is what values call it where the table must call it otherwise.
+    `former` are names that values had for it, `field` is what they call it where the table must call it otherwise.
+    `named` are names that the table had for it before it was renamed.
     """
 
     id: int
@@ -53,10 +55,16 @@ class Column:
     kids: tuple["Column", ...] = ()
     former: tuple[str, ...] = ()
     field: str = ""
+    named: tuple[str, ...] = ()
 
     @property
     def field_name(self) -> str:
         return self.field or self.name
+
+    @property
+    def file_name(self) -> str:
+        """Its name in Parquet files and in Delta, which both go by names: the first that it had, for ever."""
+        return self.named[0] if self.named else self.name
 
     @property
     def is_raw(self) -> bool:
@@ -75,19 +83,21 @@ class Column:
         for kid in self.kids:
             yield from kid.leaves()
 
-    def arrow_type(self) -> pa.DataType:
+    def arrow_type(self, *, in_files: bool = False) -> pa.DataType:
+        kids = [kid.arrow_field(in_files=in_files) for kid in self.kids]
         match self.type:
             case "struct":
-                return pa.struct([kid.arrow_field() for kid in self.kids])
+                return pa.struct(kids)
             case "list":
-                return pa.list_(self.kids[0].arrow_field())
+                return pa.list_(kids[0])
             case "map":
-                return pa.map_(self.kids[0].arrow_field(nullable=False), self.kids[1].arrow_field())
+                return pa.map_(kids[0].with_nullable(False), kids[1])
             case _:
                 return _arrow_of(self.type)
 
-    def arrow_field(self, *, nullable: bool = True) -> pa.Field:
-        return pa.field(self.name, self.arrow_type(), nullable, metadata={FIELD_ID: str(self.id).encode()})
+    def arrow_field(self, *, in_files: bool = False) -> pa.Field:
+        name = self.file_name if in_files else self.name
+        return pa.field(name, self.arrow_type(in_files=in_files), metadata={FIELD_ID: str(self.id).encode()})
 
 
 _ARROW = {
@@ -193,8 +203,9 @@ class TableColumns:
         """The column of values that are kept as they are."""
         return next((column for column in self.columns if column.is_raw), None)
 
-    def arrow_schema(self) -> pa.Schema:
-        return pa.schema([column.arrow_field() for column in self.all])
+    def arrow_schema(self, *, in_files: bool = False) -> pa.Schema:
+        """All columns under their names, or under those that they have in files and in Delta."""
+        return pa.schema([column.arrow_field(in_files=in_files) for column in self.all])
 
     def partition_fields(self, rules: RowRules) -> tuple[PartitionField, ...]:
         """How this table's files are partitioned: what the rules say, as far as there are columns for it."""
@@ -334,10 +345,11 @@ class _Growth:
                 met.add(grown[-1].id)
                 continue
             column = grown[at]
-            if column.field_name != shape.name and shape.name not in column.former and column.name in shape.aliases:
+            if column.field_name != shape.name and shape.name not in column.former:
                 name = _free(shape.name, [each for each in grown if each is not column], reserved)
                 field = shape.name if name != shape.name else ""
-                column = replace(column, name=name, field=field, former=(*column.former, column.field_name))
+                former, named = (*column.former, column.field_name), (*column.named, column.name)
+                column = replace(column, name=name, field=field, former=former, named=named)
             word = wider(column.type, _type_of(shape))
             assert word is not None, f"column {column.name} was found for a type that it cannot hold"
             grown[at] = replace(column, type=word, kids=self.grow(column.kids, _inner(shape)))
@@ -356,7 +368,7 @@ class _Growth:
 
 def _free(name: str, taken: Sequence[Column], reserved: frozenset[str]) -> str:
     """A name that no other column has, whatever the case of its letters."""
-    used = {column.name.lower() for column in taken}
+    used = {each.lower() for column in taken for each in (column.name, *column.named)}
     if name.lower() in reserved:
         name = f"value_{name}"
     free, number = name, 1
@@ -384,6 +396,8 @@ def _find(columns: Sequence[Column], shape: Shape, met: set[int], fresh: set[str
     for at in places:
         if shape.name in columns[at].former and columns[at].field_name not in fresh:
             return at
+    if any(column.field_name == shape.name for column in columns):
+        return None  # a column cannot be renamed to what another one is called
     for at in places:
         if columns[at].field_name in shape.aliases and columns[at].field_name not in fresh:
             return at
@@ -420,12 +434,12 @@ def _resolve(columns: Sequence[Column], shapes: Sequence[Shape]) -> tuple[Column
 
 def _column_json(column: Column) -> list[Any]:
     kids = [_column_json(kid) for kid in column.kids]
-    return [column.id, column.name, column.type, kids, list(column.former), column.field]
+    return [column.id, column.name, column.type, kids, list(column.former), column.field, list(column.named)]
 
 
 def _column_of(data: list[Any]) -> Column:
-    number, name, word, kids, former, field = data
-    return Column(number, name, word, tuple(map(_column_of, kids)), tuple(former), field)
+    number, name, word, kids, former, field, named = data
+    return Column(number, name, word, tuple(map(_column_of, kids)), tuple(former), field, tuple(named))
 
 
 def inferred_json(shape: Shape) -> list[Any]:

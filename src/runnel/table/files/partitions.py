@@ -48,10 +48,8 @@ class PartitionField:
     source: int
     column: str
     type: str
-
-    @property
-    def delta_column(self) -> str:
-        return self.name
+    delta_column: str
+    """Delta's column of these values; Delta knows columns by the names that they have in files."""
 
     @property
     def delta_type(self) -> str:
@@ -100,10 +98,10 @@ def fields_of(by: Sequence[PartitionBy], find: Callable[[str], "Column | None"])
         times = ("date", "timestamp", "timestamptz") if each.transform != "hour" else ("timestamp", "timestamptz")
         if column.type not in (times if each.transform != IDENTITY else _FIELD_TYPES):
             continue
-        name = column.name if each.transform == IDENTITY else f"{column.name}_{each.transform}"
-        fields.append(
-            PartitionField(_FIELD_IDS_FROM + len(fields), name, each.transform, column.id, column.name, column.type)
-        )
+        ending = "" if each.transform == IDENTITY else f"_{each.transform}"
+        number = _FIELD_IDS_FROM + len(fields)
+        names = column.name + ending, column.file_name + ending
+        fields.append(PartitionField(number, names[0], each.transform, column.id, column.name, column.type, names[1]))
     return tuple(fields)
 
 

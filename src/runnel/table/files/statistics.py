@@ -137,12 +137,12 @@ def delta_stats(file: FileFacts, columns: TableColumns) -> str:
         facts = by_id.get(column.id)
         if column.kids:
             continue
-        nulls[column.name] = file.records if facts is None else facts.nulls
+        nulls[column.file_name] = file.records if facts is None else facts.nulls
         if facts is None or facts.lower is None or facts.upper is None:
             continue
         low, high = _delta_value(column, facts.lower, up=False), _delta_value(column, facts.upper, up=True)
         if low is not None and high is not None:
-            lows[column.name], highs[column.name] = low, high
+            lows[column.file_name], highs[column.file_name] = low, high
     return json.dumps({"numRecords": file.records, "minValues": lows, "maxValues": highs, "nullCount": nulls})
 
 

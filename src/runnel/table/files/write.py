@@ -502,10 +502,9 @@ def _levels(columns: Sequence[Column], sizes: Sizes) -> dict[str, int]:
 
 def _with_dictionary(columns: Sequence[Column]) -> list[str]:
     """Paths of the leaf columns that get a dictionary."""
-    raw = {column.name for column in columns if column.is_raw}
     found: list[str] = []
     for column in (*columns, *RECORD_COLUMNS):
-        if column.name in raw or (column in RECORD_COLUMNS and column.name in PLAIN_COLUMNS):
+        if column.is_raw or (column in RECORD_COLUMNS and column.name in PLAIN_COLUMNS):
             continue
         found += _paths(column)
     return found
@@ -513,8 +512,8 @@ def _with_dictionary(columns: Sequence[Column]) -> list[str]:
 
 def _paths(column: Column) -> Iterator[str]:
     if not column.kids:
-        yield column.name
+        yield column.file_name
     for kid in column.kids:
         between = "." if column.type == "struct" else ".list." if column.type == "list" else ".key_value."
         for path in _paths(kid):
-            yield column.name + between + path
+            yield column.file_name + between + path
