@@ -22,7 +22,11 @@ class Node:
         self.folder = folder
         command = [sys.executable, "-m", "runnel", "serve", "--json", "--log-level", "error", "--data-dir", str(folder)]
         command += ["--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0", *words]
-        self.process = subprocess.Popen(command, env=clean_environment(), stdout=subprocess.PIPE, text=True)
+        self.command = command
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, env=clean_environment(), stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         assert line, "the node did not start"
         self.bootstrap = json.loads(line)["ready"]["kafka"]
@@ -53,6 +57,11 @@ class Node:
             stderr=subprocess.PIPE,
         )
 
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
     def end(self):
         self.process.terminate()
         try:
@@ -61,6 +70,14 @@ class Node:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+
+
+@pytest.fixture
+def mortal(tmp_path, free_port):
+    """A node for one test, at a port that stays the same when it is killed and started again."""
+    node = Node(tmp_path / "data", "--kafka", f"127.0.0.1:{free_port}")
+    yield node
+    node.end()
 
 
 @pytest.fixture(scope="module")

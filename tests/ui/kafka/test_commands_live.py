@@ -203,6 +203,9 @@ def test_a_group_reads_on_is_shown_with_its_lag_moved_and_deleted(node):
     node.call("topic", "create", "grouped", "--partitions", "2")
     node.call("produce", "grouped", "-K", ":", given="".join(f"{number}:{number}\n" for number in range(100)))
     first = node.call("consume", "grouped", "--group", "readers", "-n", "40").split()
+    half = node.json("group", "describe", "readers")[0]
+    assert [row["partition"] for row in half["partitions"]] == [0, 1]
+    assert sum(row["committed"] or 0 for row in half["partitions"]) == 40
     second = node.call("consume", "grouped", "--group", "readers").split()
     assert sorted(map(int, first + second)) == list(range(100))
     assert node.call("consume", "grouped", "--group", "readers") == ""
@@ -243,3 +246,47 @@ def test_what_a_group_command_cannot_do_it_says_with_the_next_step(node):
     node.call("group", "delete", "none", "--if-exists")
     assert "has no partition 7" in node.call("group", "reset", "busy", "--topic", "watched:7", "--to", "end", code=2)
     assert "'soon' is no place" in node.call("group", "reset", "busy", "--to", "soon", code=2)
+
+
+def test_a_node_that_is_killed_is_waited_for_and_nothing_is_lost_or_doubled(mortal):
+    mortal.call("topic", "create", "survives")
+    producing = mortal.begin("produce", "survives")
+    following = mortal.begin("consume", "survives", "--follow")
+    try:
+        producing.stdin.write(b"".join(b"%d\n" % number for number in range(100)))
+        producing.stdin.flush()
+        seen = [following.stdout.readline() for _ in range(100)]
+        mortal.kill()
+        producing.stdin.write(b"".join(b"%d\n" % number for number in range(100, 200)))
+        producing.stdin.flush()
+        assert b"does not answer, waiting for it" in following.stderr.readline()
+        assert b"does not answer, waiting for it" in producing.stderr.readline()
+        mortal.start()
+        seen += [following.stdout.readline() for _ in range(100)]
+        assert seen == [b"%d\n" % number for number in range(200)]
+        _, said = producing.communicate(timeout=30)
+        assert b"200 records for 'survives' acknowledged" in said
+        assert producing.returncode == 0
+        assert mortal.call("consume", "survives").split() == [str(number) for number in range(200)]
+    finally:
+        for process in (producing, following):
+            process.kill()
+            process.communicate()
+
+
+def test_a_node_that_stays_away_ends_a_producer_with_what_it_knows(mortal):
+    mortal.call("topic", "create", "gone")
+    producing = mortal.begin("produce", "gone", "--timeout", "3")
+    try:
+        producing.stdin.write(b"first\n")
+        producing.stdin.flush()
+        while not mortal.call("consume", "gone"):
+            assert producing.poll() is None
+        mortal.kill()
+        _, said = producing.communicate(b"never\n", timeout=40)
+        assert b"1 of 2 records for topic 'gone' failed, first line 2: not acknowledged in time" in said
+        assert producing.returncode == 4
+    finally:
+        producing.kill()
+        producing.communicate()
+    mortal.start()

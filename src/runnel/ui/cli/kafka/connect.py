@@ -7,6 +7,7 @@ word. Its own log is kept quiet; what it says when it fails comes back as an err
 import argparse
 import logging
 import socket
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,9 @@ class Cluster:
     properties: dict[str, str]
     said: list[str] = field(default_factory=list)
     """What librdkafka had to say, the newest last: the reason behind an error that has none."""
+    waits: bool = False
+    """The command goes on waiting when the cluster is away, and says so once."""
+    _away: bool = False
 
     def common(self) -> dict[str, Any]:
         return {
@@ -83,7 +87,21 @@ class Cluster:
         return client
 
     def _heard(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
         self.said = [*self.said[-4:], str(error.str())]
+        if self.waits and not self._away and error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  librdkafka's own codes begin like this
+            self._away = True
+            reason = self.said[-2] if len(self.said) > 1 else self.said[-1]
+            print(
+                f"runnel: the cluster at {self.bootstrap} does not answer, waiting for it ({reason})", file=sys.stderr
+            )
+
+    def answered(self) -> None:
+        """What was said before has no meaning any more."""
+        if self.said:
+            self.said = []
+        self._away = False
 
 
 def cluster_from(args: argparse.Namespace) -> Cluster:

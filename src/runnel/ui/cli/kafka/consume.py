@@ -123,6 +123,7 @@ class _Reading:
 
     def __init__(self, args: argparse.Namespace, cluster: Cluster, printed: Callable[[Any], bytes]) -> None:
         self._args, self._cluster, self._printed = args, cluster, printed
+        cluster.waits = True
         self._out = sys.stdout.buffer
         # Where records themselves go to a terminal, a second moving line would only disturb.
         self._progress = Progress(total=args.count or 0, quiet=args.json or sys.stdout.isatty())
@@ -219,7 +220,7 @@ class _Reading:
                 done = ends.reached_by(message) or done
             if messages:
                 heard = clock.monotonic()
-                self._cluster.said.clear()
+                self._cluster.answered()
                 self._records += len(lines)
                 self._out.write(b"".join(lines))
                 self._out.flush()

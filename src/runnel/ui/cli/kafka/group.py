@@ -130,8 +130,8 @@ def _described(cluster: Cluster, admin: "AdminClient", group: Any) -> dict[str, 
         for each in member.assignment.topic_partitions
     }
     committed = _committed(cluster, admin, group.group_id)
-    partitions = sorted({*owners, *committed})
-    there = _still_there(cluster, admin, partitions)
+    there = _all_of(cluster, admin, {each.topic for each in (*owners, *committed)})
+    partitions = sorted({*owners, *committed, *there})
     after = nexts(cluster, admin, there)
     rows = []
     for each in partitions:
@@ -189,6 +189,13 @@ def _still_there(cluster: Cluster, admin: "AdminClient", partitions: Sequence[Pa
     with kindly(cluster):
         known = admin.list_topics(timeout=ANSWER_SECONDS).topics
     return [each for each in partitions if each.topic in known and each.number in known[each.topic].partitions]
+
+
+def _all_of(cluster: Cluster, admin: "AdminClient", topics: set[str]) -> list[Partition]:
+    """All partitions of these topics, also those that nobody has read yet; a topic may have been deleted."""
+    with kindly(cluster):
+        known = admin.list_topics(timeout=ANSWER_SECONDS).topics
+    return [Partition(topic, number) for topic in topics if topic in known for number in known[topic].partitions]
 
 
 def _reset(args: argparse.Namespace) -> int:

@@ -12,9 +12,11 @@ be sent again is there once.
 """
 
 import argparse
+import os
+import select
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 LINE_BYTES_MAX = 100 * 1024 * 1024
 """As much as a request may hold."""
+READ_BYTES = 1 << 18
+IDLE_SECONDS = 0.2
 GIVE_UP_SECONDS = 5.0
 """How long an interrupted command waits for what is on its way."""
 
@@ -105,10 +109,10 @@ def _send(args: argparse.Namespace, cluster: Cluster, source: BinaryIO, reading:
     )
     sending = _Sending(args, cluster, producer)
     try:
-        for number, record in _records(source, reading, whole=args.whole, as_json=args.json):
+        for number, record in _records(source, reading, sending.look, whole=args.whole, as_json=args.json):
             sending.send(number, record)
-            if sending.failed:
-                break
+        sending.finish()
+    except _Stopped:
         sending.finish()
     except Refused as error:
         sending.finish()
@@ -121,7 +125,9 @@ def _send(args: argparse.Namespace, cluster: Cluster, source: BinaryIO, reading:
     return sending.report()
 
 
-def _records(source: BinaryIO, reading: Reading, *, whole: bool, as_json: bool) -> Iterator[tuple[int, Record]]:
+def _records(
+    source: BinaryIO, reading: Reading, idle: Callable[[], object], *, whole: bool, as_json: bool
+) -> Iterator[tuple[int, Record]]:
     """Each record with the number of its line."""
     if whole:
         content = source.read(LINE_BYTES_MAX + 1)
@@ -130,17 +136,40 @@ def _records(source: BinaryIO, reading: Reading, *, whole: bool, as_json: bool) 
         yield 1, Record(key=reading.key, value=packed(content, reading.format, "value"), headers=reading.headers)
         return
     made = reading.object if as_json else reading.record
-    number = 0
-    while line := source.readline(LINE_BYTES_MAX + 1):
-        number += 1
-        if len(line) > LINE_BYTES_MAX:
-            raise Refused(f"line {number:,}: longer than {LINE_BYTES_MAX:,} bytes")
+    for number, line in enumerate(_lines(source.fileno(), idle), 1):
         if as_json and not line.strip():
             continue
         try:
-            yield number, made(line.removesuffix(b"\n"))
+            yield number, made(line)
         except Refused as error:
             raise Refused(f"line {number:,}: {error}") from None
+
+
+def _lines(file: int, idle: Callable[[], object]) -> Iterator[bytes]:
+    """Lines without their ends, each as soon as it has come; `idle` is called while there is none."""
+    begun: list[bytes] = []
+    size = 0
+    while True:
+        while not select.select([file], [], [], IDLE_SECONDS)[0]:
+            idle()
+        chunk = os.read(file, READ_BYTES)
+        first, *more = chunk.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if size > LINE_BYTES_MAX:
+            raise Refused(f"a line is longer than {LINE_BYTES_MAX:,} bytes")
+        if more:
+            yield b"".join(begun)
+            yield from more[:-1]
+            begun, size = [more[-1]], len(more[-1])
+        if not chunk:
+            if size:
+                yield b"".join(begun)
+            return
+
+
+class _Stopped(Exception):
+    """A record failed: nothing more is read."""
 
 
 class _Sending:
@@ -151,6 +180,7 @@ class _Sending:
 
         self._kafka_exception = KafkaException
         self._args, self._cluster, self._producer = args, cluster, producer
+        cluster.waits = True
         total = Path(args.file).stat().st_size if args.file else 0
         self._progress = Progress(total=total, quiet=args.json)
         self.sent = self.acknowledged = self.failed = self._size = 0
@@ -175,16 +205,14 @@ class _Sending:
                 break
             except BufferError:
                 self._producer.poll(0.05)
-                if self.failed:
-                    return
+                self.look()
             except self._kafka_exception as error:
                 where = f"line {number:,} for topic '{self._args.topic}'"
                 raise problem(self._cluster, error.args[0], where) from None
         self.sent += 1
         self._size += len(record.value or b"") + len(record.key or b"")
         if not self.sent % 256:
-            self._producer.poll(0)
-            self._progress.at(self._size, self.sent, self._size)
+            self.look()
 
     def _answered(self, number: int, error: "KafkaError | None", message: "Message") -> None:
         if error is not None:
@@ -193,11 +221,19 @@ class _Sending:
                 self._first_failure = (number, error)
             return
         self.acknowledged += 1
+        self._cluster.answered()
         offset, partition = message.offset(), message.partition()
         if offset is None or partition is None:
             return
         place = self._places.setdefault(partition, [offset, offset, 0])
         place[0], place[1], place[2] = min(place[0], offset), max(place[1], offset), place[2] + 1
+
+    def look(self) -> None:
+        """Hear what became of records while there are no new ones."""
+        self._producer.poll(0)
+        self._progress.at(self._size, self.sent, self._size)
+        if self.failed:
+            raise _Stopped
 
     def finish(self, patience: float | None = None) -> None:
         """Wait for all answers, or for so long; librdkafka itself gives up on a record in time."""
