@@ -12,6 +12,7 @@ promises  what writers were told and readers saw, and streams held against it
 door      the plainest door to an engine; engine_work: those who write and read through it
 engine    engines under faults; engine_planted: with a bug each, for the checkers
 http      Durable Streams under faults; http_work: the door and its clients; http_planted: with a bug each
+groups    consumer groups under faults; groups_work: their members; groups_planted: with a bug each
 planted   scenarios that must fail, so that finding and replaying a bug can itself be tested
 command   `runnel sim`
 watching  how a run is shown

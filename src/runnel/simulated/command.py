@@ -26,6 +26,8 @@ HOUSES = (
     "runnel.simulated.kafka_planted",
     "runnel.simulated.http",
     "runnel.simulated.http_planted",
+    "runnel.simulated.groups",
+    "runnel.simulated.groups_planted",
 )
 """The modules whose import registers scenarios. A new one is added here."""
 

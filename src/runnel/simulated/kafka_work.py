@@ -94,6 +94,8 @@ async def open_door(world: World, engine: Engine, kind: type[KafkaServer] = Kafk
 class Talk:
     """One connection to one broker: requests out, answers in their order."""
 
+    patience_s = PATIENCE_S
+
     def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._name = name
         self._reader = reader
@@ -116,7 +118,7 @@ class Talk:
 
     async def receive(self) -> Any:
         key, version, number = self._asked.popleft()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self.patience_s):
             size = int.from_bytes(await self._reader.readexactly(4))
             correlation, response = decode_response(key, version, await self._reader.readexactly(size))
         assert correlation == number, f"answer {correlation} came in the place of {number}"

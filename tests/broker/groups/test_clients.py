@@ -36,7 +36,7 @@ class Confluent:
     def __init__(self, address, **config):
         from confluent_kafka import Consumer
 
-        self.seen, self.assigned, self.errors, self.generations = [], set(), [], 0
+        self.seen, self.assigned, self.errors, self.refused, self.generations = [], set(), [], [], 0
         self.running = True
         self.topics = ["orders"]
         facts = {
@@ -60,8 +60,18 @@ class Confluent:
             if message is not None and message.error() is None:
                 self.seen.append(message.value())
                 if self.commits:
-                    self.consumer.commit(message, asynchronous=False)
+                    self._commit(message)
         self.consumer.close()
+
+    def _commit(self, message):
+        from confluent_kafka import KafkaException
+
+        try:
+            self.consumer.commit(message, asynchronous=False)
+        except KafkaException as error:
+            if not self.forgives:
+                raise
+            self.refused.append(error)
 
     def _on_assign(self, consumer, partitions):
         self.generations += 1
@@ -84,6 +94,8 @@ class Confluent:
 
     cooperative = False
     commits = True
+    forgives = False
+    """Whether a commit may fail, as it does when the coordinator dies."""
 
     async def __aenter__(self):
         self.thread = asyncio.get_running_loop().run_in_executor(None, self.run)

@@ -38,6 +38,8 @@ TOPICS_CHANGE = (AddPartitions, CreateTopic, DeleteTopic)
 class Coordinator:
     """See the module."""
 
+    held_kind = Held
+
     def __init__(self, engine: Engine, routing: Routing, alarms: Alarms, bounds: GroupBounds) -> None:
         self.bounds = bounds
         self.id = engine.world.chance.randbytes(16)
@@ -105,7 +107,7 @@ class Coordinator:
         """A group in our hands, perhaps not loaded yet; None when there are too many."""
         held = self._held.get(name)
         if held is None and len(self._held) < self.bounds.groups_max:
-            held = self._held[name] = Held(
+            held = self._held[name] = self.held_kind(
                 name,
                 self.shard_of(name),
                 self.id,
