@@ -26,6 +26,7 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -370,8 +371,9 @@ async def _read_all(engine: Engine, streams: list[int], consumers: int = 4) -> i
         nonlocal total
         places = dict.fromkeys(mine, 0)
         while places:
-            asks = [Ask(stream, offset, (8 << 20) // min(len(places), 64)) for stream, offset in places.items()]
-            for read in await engine.read_many(asks[:64], fresh=False):
+            bytes_max = (8 << 20) // min(len(places), 64)
+            asks = [Ask(stream, offset, bytes_max) for stream, offset in islice(places.items(), 64)]
+            for read in await engine.read_many(asks, fresh=False):
                 if read.error is not None:
                     raise read.error
                 total += len(read.data)

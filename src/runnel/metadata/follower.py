@@ -199,8 +199,10 @@ class Follower:
         pause = self._limits.backoff_s
         while self.stopped is None:
             try:
-                await self._ledger.wait(self.shard, Position(self.state.position))
-                await self._read_to_the_tail()
+                position = self.state.position
+                await self._ledger.wait(self.shard, Position(position))
+                if self.state.position == position:  # else: what woke us has landed; is there more than that?
+                    await self._read_to_the_tail()
                 pause = self._limits.backoff_s
             except (Unavailable, Uncertain) as error:
                 log.warning("ledger_away", shard=self.shard, error=str(error), again_s=pause)

@@ -63,6 +63,10 @@ class SqliteLedger:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="ledger-reader")
         self._poll: asyncio.Task[None] | None = None
         self._version_seen = 0
+        self._known: dict[ShardId, Position] = {}
+        """Tails as this process last saw them, as long as no other one was heard of."""
+        self._heard = 0
+        """How often another process was heard of."""
         self._writer: sqlite3.Connection
         self._reader: sqlite3.Connection
 
@@ -88,9 +92,18 @@ class SqliteLedger:
         return await self._groups.append(entries)
 
     async def _commit_group(self, entries: list[tuple[ShardId, bytes]]) -> list[Position]:
-        positions = await asyncio.get_running_loop().run_in_executor(self._writing, self._commit, entries)
-        self._waiters.wake(dict.fromkeys(shard for shard, _ in entries))
+        loop, heard = asyncio.get_running_loop(), self._heard
+        positions = await loop.run_in_executor(self._writing, self._commit, entries)
+        for (shard, _), position in zip(entries, positions, strict=True):
+            self._learn(shard, position, heard)
+        # A turn later than the appenders: those who wait for what was appended here mostly have it from them by then.
+        loop.call_soon(self._waiters.wake, dict.fromkeys(shard for shard, _ in entries))
         return positions
+
+    def _learn(self, shard: ShardId, tail: Position, heard: int) -> None:
+        """Remember a tail that was seen when `heard` was so much."""
+        if heard == self._heard:
+            self._known[shard] = max(tail, self._known.get(shard, tail))
 
     def _commit(self, entries: list[tuple[ShardId, bytes]]) -> list[Position]:
         """One transaction; on the writer thread."""
@@ -137,7 +150,12 @@ class SqliteLedger:
 
     async def wait(self, shard: ShardId, after: Position) -> None:
         with self._waiters.enrolled(shard) as woken:
-            if await self.tail(shard) > after or woken.done():
+            known = self._known.get(shard)
+            if known is None:
+                heard = self._heard
+                known = await self.tail(shard)
+                self._learn(shard, known, heard)
+            if known > after or woken.done():
                 return
             if self._poll is None or self._poll.done():
                 self._poll = self._tasks.spawn(self._look_now_and_then(), name="ledger-sqlite-poll")
@@ -197,6 +215,8 @@ class SqliteLedger:
         return await asyncio.get_running_loop().run_in_executor(self._reading, look)
 
     def _rung(self, grown: Iterable[ShardId] | None) -> None:
+        self._heard += 1
+        self._known.clear()
         if grown is None:
             self._waiters.wake_all()
         else:
@@ -212,7 +232,7 @@ class SqliteLedger:
             else:
                 if version != self._version_seen:
                     self._version_seen = version
-                    self._waiters.wake_all()
+                    self._rung(None)
             await asyncio.sleep(POLL_S if self._bell.can_hear else POLL_WITHOUT_BELL_S)
 
     async def _data_version(self) -> int:
