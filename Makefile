@@ -78,6 +78,7 @@ table-faults: $(READY) ## kill the table service 200 times, at every step of a c
 .PHONY: table-e2e
 table-e2e: $(READY) ## a stock producer, `runnel table sync`, and every other reader of the tables
 	@tools/system-packages java mvn
+	@RUNNEL_TABLE_REST=1 $(BIN)/python -m pytest -q tests/table/test_outside.py -k rest
 	@$(BIN)/python tests/table/e2e/run.py $(ARGS)
 
 .PHONY: bench

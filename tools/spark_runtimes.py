@@ -61,6 +61,7 @@ def session(folder: Path, *, iceberg: dict[str, str], warehouse: str) -> Iterato
         .appName("reader")
         .config("spark.jars", classes)
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "1g")

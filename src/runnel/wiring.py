@@ -273,7 +273,7 @@ async def table_service(settings: Settings, progress: "Progress") -> "AsyncItera
         unique = truth.world.chance.fork("planner").getrandbits(32)
         lease = Lease(truth, f"{socket.gethostname()}:{os.getpid()}:{unique:08x}")
         parts.push_async_callback(lease.give_up)
-        commits = Commits(truth, lease, formats, patience_s=settings.table_catalog_ms_max / 1000, swap=False)
+        commits = Commits(truth, lease, formats, patience_s=settings.table_catalog_ms_max / 1000)
         bounds = Bounds(task_bytes=settings.table_task_bytes)
         yield Service(truth, lease, Pipeline(truth, lease, commits, workers, bounds=bounds, progress=progress))
 

@@ -68,8 +68,11 @@ class Lake:
 
     # --- reading tables as others do
 
+    def catalog(self):
+        return load_catalog("runnel", **self.properties)
+
     def iceberg_table(self, topic):
-        return load_catalog("runnel", **self.properties).load_table(("runnel", topic))
+        return self.catalog().load_table(("runnel", topic))
 
     def iceberg_rows(self, topic, *columns):
         return self.iceberg_table(topic).scan(selected_fields=columns or ("*",)).to_arrow()

@@ -32,6 +32,8 @@ from runnel.table.manifest import Manifest
 TRIES_MAX = 20
 OWNER = "runnel.topic-id"
 CONFIGURATION = {
+    # The files are the stream's as well: VACUUM is to leave them, whatever others compact.
+    "delta.deletedFileRetentionDuration": "interval 36500 days",
     "delta.checkpointInterval": "50",
     "delta.logRetentionDuration": "interval 7 days",
     "delta.enableExpiredLogCleanup": "true",

@@ -60,6 +60,8 @@ COMMIT, OWNER, OFFSETS = "runnel.commit", "runnel.topic-id", "runnel.offsets"
 TRIES_MAX = 20
 KEPT_SNAPSHOTS_DAYS = 5
 PROPERTIES = {
+    # The files are the stream's as well: nobody but us may delete them, whatever they compact or expire.
+    "gc.enabled": "false",
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
     "commit.retry.num-retries": "0",
