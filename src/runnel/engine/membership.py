@@ -105,7 +105,7 @@ class Membership:
     async def tell(self, addresses: dict[str, str]) -> None:
         """Let everyone know where this node's doors are, now that they are open."""
         self._presence = replace(self._presence, addresses=addresses)
-        await self._register()
+        await self._register("addresses_told")
 
     async def drain(self) -> None:
         """Tell everyone not to send new work here."""
@@ -121,7 +121,7 @@ class Membership:
         except (Fenced, Unavailable, Uncertain) as error:
             log.info("left_without_goodbye", node=self.id, error=str(error))
 
-    async def _register(self) -> None:
+    async def _register(self, event: str = "node_registered") -> None:
         while True:
             await self._root.catch_up()
             nodes = self._root.state.nodes
@@ -145,7 +145,7 @@ class Membership:
             except Fenced:
                 continue
             self.id = number
-            log.info("node_registered", node=number, zone=self._presence.zone)
+            log.info(event, node=number, zone=self._presence.zone)
             return
 
     def _any_number(self, nodes: dict[int, Node]) -> int:
