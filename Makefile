@@ -10,7 +10,7 @@ SEEDS ?= 20
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo '  ARGS="…" is handed on: make test ARGS="tests/house -k settings", make run ARGS="--http :9090"'
 
 $(READY): requirements.lock pyproject.toml tools/set-up $(COMPILED)
