@@ -48,9 +48,9 @@ class Stage:
         return name
 
     @contextmanager
-    def node(self) -> Iterator["Node"]:
+    def node(self, *words: str) -> Iterator["Node"]:
         """A node of this case's own, which it may kill and start again."""
-        node = Node(self.folder / "node")
+        node = Node(self.folder / "node", *words)
         node.start()
         try:
             yield node
@@ -78,6 +78,12 @@ class Node:
     def kill(self) -> None:
         """As a power cut would: nothing is finished, nothing is said."""
         self._gone(signal.SIGKILL)
+
+    def kill_one(self) -> None:
+        """Kill one of its processes; it is started again by itself."""
+        import psutil
+
+        psutil.Process(self.pid).children()[0].kill()
 
     def end(self) -> None:
         if self._process is not None:

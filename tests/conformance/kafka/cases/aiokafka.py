@@ -283,3 +283,29 @@ async def the_admin_sees_groups(stage):
             assert "Stable" in str(described[0])
         finally:
             await admin.close()
+
+
+@case(seconds=120, ends_brokers=True)
+async def an_idempotent_producer_across_a_killed_broker(stage):
+    """kill -9 mid-stream: every record is there once, in order."""
+    with stage.node() as node:
+        topic = stage.topic(2, bootstrap=node.bootstrap)
+        more = {"enable_idempotence": True, "request_timeout_ms": 5000, "retry_backoff_ms": 100}
+        async with AIOKafkaProducer(bootstrap_servers=node.bootstrap, **more) as producer:
+            waiting = []
+            for n in range(2000):
+                waiting.append(await producer.send(topic, b"%d" % n, partition=n % 2))
+                if n == 1000:
+                    await asyncio.gather(*waiting[:500])
+                    await asyncio.to_thread(node.kill)
+                    await asyncio.to_thread(node.start)
+            answers = await asyncio.wait_for(asyncio.gather(*waiting), 60)
+        assert sorted((each.partition, each.offset) for each in answers) == [
+            (p, o) for p in range(2) for o in range(1000)
+        ]
+        consumer = AIOKafkaConsumer(topic, bootstrap_servers=node.bootstrap, auto_offset_reset="earliest")
+        async with consumer:
+            found = await gathered(consumer, 2000)
+        for number in range(2):
+            own = [int(each.value) for each in found if each.partition == number]
+            assert own == list(range(number, 2000, 2))

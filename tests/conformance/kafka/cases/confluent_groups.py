@@ -454,3 +454,58 @@ def a_deleted_topic_leaves_the_group_alone(stage):
     assert values(found) == [b"still"]
     consumer.close()
     admin.create_topics([NewTopic(gone, 1, 1)])[gone].result(20)
+
+
+@case(seconds=150, ends_brokers=True)
+def one_of_two_brokers_is_killed_again_and_again(stage):
+    """Two processes serve: a producer (idempotent) and a group go on, each record is there once, none unread."""
+    with stage.node("--processes", "2") as node:
+        topic = stage.topic(6, bootstrap=node.bootstrap)
+        done = threading.Event()
+        failed, acknowledged = [], []
+
+        def answered(error, message):
+            (failed if error else acknowledged).append(
+                error or (message.partition(), message.offset(), message.value())
+            )
+
+        def write():
+            more = {"enable_idempotence": True, "linger_ms": 5, "retry_backoff_ms": 50, "reconnect_backoff_max_ms": 500}
+            producer = Producer(settings(node.bootstrap, **more))
+            n = 0
+            while not done.is_set():
+                producer.produce(topic, b"%d" % n, partition=n % 6, on_delivery=answered)
+                n += 1
+                producer.poll(0.002)
+            assert producer.flush(60) == 0
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        members = [member(stage, topic, bootstrap=node.bootstrap) for _ in range(2)]
+        seen = set()
+
+        def look():
+            for each in members:
+                seen.update(int(m.value()) for m in each.consume(500, 0.1) if m.error() is None)
+
+        try:
+            for _ in range(3):
+                end = time.monotonic() + 6
+                while time.monotonic() < end:
+                    look()
+                node.kill_one()
+        finally:
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                look()
+            done.set()
+            writer.join()
+        assert failed == []
+        count = len(acknowledged)
+        until(lambda: look() or len(seen) == count, 60, "every acknowledged record to be read")
+        for each in members:
+            each.close()
+        for number in range(6):
+            own = sorted((offset, int(value)) for partition, offset, value in acknowledged if partition == number)
+            assert [offset for offset, _ in own] == list(range(len(own))), "an offset was given twice, or left out"
+            assert [value for _, value in own] == list(range(number, count, 6)), "the order was lost"

@@ -259,6 +259,56 @@ def consumer_groups(stage):
     assert group not in java(stage, tool, "--list").split()
 
 
+@case(seconds=180)
+def groups_are_reset_in_every_way(stage):
+    """kafka-consumer-groups --reset-offsets: to earliest, latest, a time, by duration, by shifting, to what is now."""
+    topic = stage.topic(1)
+    group = stage.name
+    produce(stage, topic, "".join(f"{n}\n" for n in range(10)))
+    tool = "consumer.group.ConsumerGroupCommand"
+
+    def reset(*how, execute="--execute"):
+        words = ("--reset-offsets", "--group", group, "--topic", topic, *how, execute)
+        row = re.search(rf"{group}\s+{topic}\s+0\s+(\d+)", java(stage, tool, *words))
+        return int(row[1])
+
+    assert reset("--to-latest") == 10
+    assert reset("--shift-by", "-3") == 7
+    assert reset("--to-earliest", execute="--dry-run") == 0
+    assert reset("--to-current") == 7
+    assert reset("--by-duration", "PT1H") == 0
+    assert reset("--to-datetime", "2099-01-01T00:00:00.000") == 10
+
+
+@case(seconds=120)
+def members_of_a_group(stage):
+    """kafka-consumer-groups --describe --members --verbose, while one is reading."""
+    topic = stage.topic(2)
+    command = java_tool(
+        f"{TOOLS}.consumer.ConsoleConsumer",
+        *("--bootstrap-server", stage.bootstrap, "--topic", topic, "--group", stage.name, "--timeout-ms", "60000"),
+    )
+    reading = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        words = ("--describe", "--group", stage.name, "--members", "--verbose")
+        end = time.monotonic() + 60
+        while True:
+            shown = java(stage, "consumer.group.ConsumerGroupCommand", *words, code=None)
+            if f"{topic}:0,1" in shown or f"{topic}(0,1)" in shown:
+                break
+            assert time.monotonic() < end, shown
+    finally:
+        reading.kill()
+        reading.wait()
+
+
+@case(seconds=120)
+def what_clients_measure(stage):
+    """kafka-client-metrics and kafka-share-groups list nothing, and fail not."""
+    java(stage, "ClientMetricsCommand", "--list")
+    java(stage, "consumer.group.ShareGroupCommand", "--list")
+
+
 @case(seconds=90)
 def groups_of_every_kind(stage):
     """kafka-groups --list."""

@@ -254,3 +254,35 @@ def _deleted(admin, group):
     except KafkaError:
         return False
     return "NonEmpty" not in str(answer)
+
+
+@case(seconds=120, ends_brokers=True)
+def an_idempotent_producer_across_a_killed_broker(stage):
+    """kill -9 mid-stream: every record is there once, in order."""
+    with stage.node() as node:
+        topic = stage.topic(2, bootstrap=node.bootstrap)
+        producer = KafkaProducer(
+            bootstrap_servers=node.bootstrap,
+            enable_idempotence=True,
+            request_timeout_ms=5000,
+            delivery_timeout_ms=90_000,
+        )
+        waiting = []
+        for n in range(2000):
+            waiting.append(producer.send(topic, b"%d" % n, partition=n % 2))
+            if n == 1000:
+                for each in waiting[:500]:
+                    each.get(30)
+                node.kill()
+                node.start()
+        answers = [each.get(60) for each in waiting]
+        producer.close()
+        assert sorted((each.partition, each.offset) for each in answers) == [
+            (p, o) for p in range(2) for o in range(1000)
+        ]
+        consumer = KafkaConsumer(topic, bootstrap_servers=node.bootstrap, auto_offset_reset="earliest")
+        found = gathered([consumer], 2000)
+        consumer.close()
+        for number in range(2):
+            own = [int(each.value) for each in found if each.partition == number]
+            assert own == list(range(number, 2000, 2))
