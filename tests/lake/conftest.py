@@ -59,15 +59,20 @@ class Place:
         asyncio.run(work())
 
     def compact(self, topic, values="schema"):
-        """What the table service does, without Spark: all that is in write-ahead objects becomes Parquet."""
+        """What the table service does, without Spark: all that is in write-ahead objects becomes Parquet.
+
+        The table's columns after that.
+        """
 
         async def work():
+            columns = TableColumns()
             async with self.engine() as engine:
                 lookup = Schemas((), at_hand=at_hand_in(engine.root)).writer
                 for partition, stream in enumerate(engine.topics.get(topic).streams):
-                    await _swap(engine, topic, partition, stream, values, lookup)
+                    columns = await _swap(engine, topic, partition, stream, values, lookup, columns)
+            return columns
 
-        asyncio.run(work())
+        return asyncio.run(work())
 
     def register(self, subject, *documents):
         async def work():
@@ -86,14 +91,13 @@ class Place:
         return asyncio.run(work())
 
 
-async def _swap(engine, topic, partition, stream, values, lookup):
+async def _swap(engine, topic, partition, stream, values, lookup, columns):
     state = engine.shards.of_stream(StreamId(stream)).state
     slices = tuple(
         Slice(state.objects.names[each.slot], each.place, each.length, each.first, each.end, each.stamp)
         for each in state.streams[stream].extents or ()
         if state.objects.kinds[each.slot] == FileKind.WAL
     )
-    columns = TableColumns()
     while slices:
         work = Work(
             topic=topic,
@@ -108,8 +112,9 @@ async def _swap(engine, topic, partition, stream, values, lookup):
         if written.wants is None:
             answers = await engine.propose(shard_of(StreamId(stream), 2), ReplaceExtents(*written.replacement()))
             assert set(answers) == {Replacement.REPLACED}
-            return
+            break
         columns = columns.with_wants(written.wants)
+    return columns
 
 
 def record(value, key=b"k", timestamp=1_700_000_000_000, headers=()):

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -97,6 +98,25 @@ def test_rows_are_the_same_in_parquet_in_write_ahead_objects_and_across_both(pla
     for begin, end in ((0, 60), (13, 14), (37, 43), (39, 40), (40, 41)):
         cut = rows(place, "mixed", values=values, startingOffsets=str(begin), endingOffsets=str(end))
         assert cut == [row for row in after if begin <= row["offset"] < end]
+
+
+@pytest.mark.parametrize("wanted", [(), ("offset", "price", "id"), ("note",)])
+def test_the_tables_own_files_are_read_as_they_are(place, wanted):
+    first, second = place.register("direct-value", ORDER, ORDER_2)
+    values = [avro(first, 1, "a"), b"bad", avro(second, 2, "b", 0.5), None, avro(first, 3, "c")] * 20
+    place.fill("direct", [(0, [record(value) for value in values])])
+    before = rows(place, "direct", columns=",".join(wanted))
+    columns = place.compact("direct")
+    options = place.options("direct", columns=",".join(wanted))
+    with open_lake(settings_of(options, {})) as lake:
+        scan = lake.scan(options)
+        pieces = lake.pieces(scan, {0: (3, 97)}, 1 << 20)
+    direct = replace(scan, columns=columns, table_ids=columns.last_id)
+    again, as_they_are = (
+        pa.Table.from_batches([batch for piece in pieces for batch in read_piece(how, piece)]).to_pylist()
+        for how in (scan, direct)
+    )
+    assert as_they_are == again == before[2:-3]
 
 
 def test_a_topic_without_values_has_the_columns_of_its_subject(place):

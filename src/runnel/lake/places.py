@@ -203,6 +203,7 @@ class Lake:
         columns = self._wait(self._columns_of_table(topic))
         if columns.values is not None and asked not in (Values.AUTO, columns.values):
             columns = TableColumns()
+        table_ids = columns.last_id if columns.columns else 0
         if asked in (Values.AUTO, Values.SCHEMA) and scan.rules.schema_id is None:
             subject = registry.subject(f"{topic.name}-value")
             writers = [scan.schemas.writer(version.id) for version in (subject.live() if subject is not None else [])]
@@ -214,7 +215,7 @@ class Lake:
             columns = columns.with_wants(Wants(Values.RAW if asked is Values.AUTO else asked))
         values = columns.values if asked is Values.AUTO else asked
         assert values is not None, "how values are read is settled by now"
-        return replace(scan, columns=columns, rules=replace(scan.rules, values=values))
+        return replace(scan, columns=columns, rules=replace(scan.rules, values=values), table_ids=table_ids)
 
     async def _columns_of_table(self, topic: Topic) -> TableColumns:
         """The columns that the topic's table has with its last commit; none if it has none yet."""

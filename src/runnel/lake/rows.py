@@ -9,7 +9,8 @@ not have is null. Rows whose values cannot be read are left out, as the topic's 
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ from runnel.metadata.objects import FileKind
 from runnel.model import ObjectName
 from runnel.read.plan import Part
 from runnel.table.files.chunks import divide, is_aborted
-from runnel.table.files.columns import RECORD_COLUMNS, Column, TableColumns
+from runnel.table.files.columns import FIELD_ID, OFFSET, RECORD_COLUMNS, TableColumns
 from runnel.table.files.facts import Range, Slice, Work
 from runnel.table.files.restore import TrailReader, read_trail
 from runnel.table.records import Opened, Run, open_runs
@@ -32,6 +33,7 @@ from runnel.world.objects.seam import Buffer, ObjectStore
 PORTION_BYTES = 8 << 20
 """Sealed batches that are fetched together."""
 UNFOLDED_BYTES_MAX = 16 << 20
+OFFSET_ID = next(column.id for column in RECORD_COLUMNS if column.name == OFFSET)
 GROWTHS_MAX = 100
 """How often a piece may meet schemas that were not known when it was planned."""
 
@@ -55,13 +57,13 @@ def _read(piece: Piece, reading: "_Reading") -> Iterator[pa.RecordBatch]:
         try:
             for portion in _portions(piece.parts):
                 try:
-                    runs = runner.run(_fetch(objects, portion, piece))
+                    found = runner.run(_fetch(objects, portion, piece, reading.table_columns))
                 except NotThere as gone:
                     raise Unavailable(
                         f"rows {piece.first} to {piece.end - 1} of partition {piece.partition} of "
                         f"'{reading.scan.topic}' lie elsewhere by now ({gone}): start the query again"
                     ) from None
-                yield from reading.rows(runs)
+                yield from reading.rows(found)
         finally:
             runner.run(objects.close())
 
@@ -79,8 +81,19 @@ def _portions(parts: Sequence[Part]) -> Iterator[list[Part]]:
         yield mine
 
 
-async def _fetch(objects: ObjectStore, parts: Sequence[Part], piece: Piece) -> list[Run]:
-    """The sealed batches of some parts: as they lie there, or made again from Parquet."""
+class TableIds(NamedTuple):
+    """Columns that are the table's own, by their ids: up to which, and which of them are wanted."""
+
+    last: int
+    wanted: frozenset[int]
+
+
+Found = list[Run | list[pa.RecordBatch]]
+"""Sealed batches that must be opened and read, or rows of one stretch of offsets as the table has them."""
+
+
+async def _fetch(objects: ObjectStore, parts: Sequence[Part], piece: Piece, table: TableIds | None) -> Found:
+    """What some parts hold, in order."""
     by_object: dict[str, list[Part]] = {}
     for part in parts:
         if part.kind == FileKind.WAL:
@@ -91,30 +104,40 @@ async def _fetch(objects: ObjectStore, parts: Sequence[Part], piece: Piece) -> l
             for name, mine in by_object.items()
         )
     )
-    found: dict[Part, Buffer] = {}
+    bodies: dict[Part, Buffer] = {}
     for mine, buffers in zip(by_object.values(), answers, strict=True):
-        found.update(zip(mine, buffers, strict=True))
-    runs: list[Run] = []
+        bodies.update(zip(mine, buffers, strict=True))
+    found: Found = []
     trails: dict[str, TrailReader] = {}
     for part in parts:
         if part.kind == FileKind.WAL:
-            runs.append(Run(part.first, found[part]))
+            found.append(Run(part.first, bodies[part]))
             continue
         if part.name not in trails:
             trails[part.name] = await read_trail(objects, part.name)
-        runs += await _restored(objects, trails[part.name], part, piece)
-    return runs
+        found += await _compacted(objects, trails[part.name], part, piece, table)
+    return found
 
 
-async def _restored(objects: ObjectStore, trail: TrailReader, part: Part, piece: Piece) -> list[Run]:
-    runs = []
+async def _compacted(
+    objects: ObjectStore, trail: TrailReader, part: Part, piece: Piece, table: TableIds | None
+) -> Found:
+    """Chunks of Parquet files: rows as they are where the columns are those of the scan, else batches made again."""
+    found: Found = []
     for number in trail.trail.chunks_of(part.place, max(part.first, piece.first), min(part.end, piece.end)):
         ranges = trail.ranges(number)
         data: list[Buffer] = list(
             await asyncio.gather(*(objects.read(ObjectName(name), place, length) for name, place, length in ranges))
         )
-        runs += [Run(sealed.first, sealed.data) for sealed in trail.restore(number, data)]
-    return runs
+        if table is not None and trail.last_id(number) <= table.last:
+            found.append(trail.table_rows(number, data, table.wanted))
+        else:
+            found += [Run(sealed.first, sealed.data) for sealed in trail.restore(number, data)]
+    return found
+
+
+def _ids(schema: pa.Schema) -> list[int]:
+    return [int(kind.metadata[FIELD_ID]) for kind in schema]
 
 
 class _Reading:
@@ -126,22 +149,49 @@ class _Reading:
         self.columns = scan.columns
         self._schema = scan.schema()
         self._wanted = scan.handed_over
+        self.table_columns = (
+            TableIds(scan.table_ids, frozenset({OFFSET_ID, *(column.id for column in self._wanted)}))
+            if scan.table_ids
+            else None
+        )
         only = tuple(Slice(part.name, part.place, part.length, part.first, part.end) for part in piece.parts)
         self._range = Range(
             stream=piece.stream, partition=piece.partition, slices=only, start=piece.first, aborted=piece.aborted
         )
 
-    def rows(self, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
+    def rows(self, found: Found) -> Iterator[pa.RecordBatch]:
+        runs: list[Run] = []
+        for each in (*found, None):
+            if isinstance(each, Run):
+                runs.append(each)
+                continue
+            yield from self._opened(runs)
+            runs = []
+            if each is not None:
+                yield from self._as_they_are(each)
+
+    def _opened(self, runs: Iterable[Run]) -> Iterator[pa.RecordBatch]:
         aborted = is_aborted(self._piece.aborted)
         for opened in open_runs(runs, is_aborted=aborted, unfolded_bytes_max=UNFOLDED_BYTES_MAX):
             batch = self._read(self._within(opened))
-            if batch is not None and batch.num_rows:
+            if batch is not None:
                 yield batch
 
+    def _as_they_are(self, sections: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of Parquet files, section by section: only names and types may have to change."""
+        parts = []
+        for rows in sections:
+            inside = rows.filter(self._inside(rows.column(OFFSET)))
+            if inside.num_rows:
+                parts.append(self._handed_over(inside, _ids(rows.schema)))
+        if parts:
+            yield _in_order(parts)
+
     def _within(self, opened: Opened) -> Opened:
-        offsets = opened.rows.column("offset")
-        inside = pc.and_(pc.greater_equal(offsets, self._piece.first), pc.less(offsets, self._piece.end))
-        return Opened(opened.rows.filter(inside), (), ())
+        return Opened(opened.rows.filter(self._inside(opened.rows.column("offset"))), (), ())
+
+    def _inside(self, offsets: pa.Array) -> pa.Array:
+        return pc.and_(pc.greater_equal(offsets, self._piece.first), pc.less(offsets, self._piece.end))
 
     def _read(self, opened: Opened) -> pa.RecordBatch | None:
         if not opened.rows.num_rows:
@@ -152,7 +202,10 @@ class _Reading:
             )
             divided = divide(opened, self._range, work, self.scan.schemas.writer)
             if divided.wants is None:
-                parts = [self._handed_over(part.rows, (*part.columns, *RECORD_COLUMNS)) for part in divided.parts]
+                parts = [
+                    self._handed_over(part.rows, [column.id for column in (*part.columns, *RECORD_COLUMNS)])
+                    for part in divided.parts
+                ]
                 return _in_order(parts) if parts else None
             grown: TableColumns = self.columns.with_wants(divided.wants)
             if grown == self.columns:
@@ -160,8 +213,9 @@ class _Reading:
             self.columns = grown
         raise Refused(f"values of '{self.scan.topic}' change their schema too often to be read in one piece")
 
-    def _handed_over(self, rows: pa.RecordBatch, columns: Sequence[Column]) -> tuple[pa.RecordBatch, pa.Array]:
-        place_of = {column.id: place for place, column in enumerate(columns)}
+    def _handed_over(self, rows: pa.RecordBatch, ids: Sequence[int]) -> tuple[pa.RecordBatch, pa.Array]:
+        """Rows under the columns that were settled, and their offsets. `ids` are those of the columns of `rows`."""
+        place_of = {id_: place for place, id_ in enumerate(ids)}
         arrays = []
         for column, kind in zip(self._wanted, self._schema, strict=True):
             place = place_of.get(column.id)
@@ -175,8 +229,7 @@ class _Reading:
                     f"column '{column.name}' of '{self.scan.topic}' has become wider while it was read ({wide}): "
                     "start the query again"
                 ) from None
-        offsets = rows.column(len(columns) - len(RECORD_COLUMNS) + 1)
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema), offsets
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema), rows.column(place_of[OFFSET_ID])
 
 
 def _fitted(array: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -42,6 +42,8 @@ class Scan:
     rules: RowRules
     columns: TableColumns
     wanted: tuple[str, ...] = ()
+    table_ids: int = 0
+    """Columns up to this id are the table's own, so its files can be read as they are; 0 where they cannot."""
 
     @property
     def handed_over(self) -> tuple[Column, ...]:

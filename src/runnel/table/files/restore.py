@@ -6,7 +6,7 @@
 Restoring is pure; whoever reads the objects (read/, a driver) brings the bytes.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from runnel.errors import Corrupt
 from runnel.model import ObjectName
 from runnel.table.batches import Sealed, seal_rows, with_aside
 from runnel.table.files.casts import recast
-from runnel.table.files.columns import RECORD_COLUMNS
+from runnel.table.files.columns import FIELD_ID, RECORD_COLUMNS
 from runnel.table.files.facts import Group
 from runnel.table.files.trail import NO_WRITER, Beside, Chunk, Section, Trail, joined, unpack_beside, unpack_trail
 from runnel.table.records import HEADERS, ROWS, Aside
@@ -87,14 +87,45 @@ class TrailReader:
         )
         return with_aside(batches, beside.aside) if beside.aside else batches
 
-    def _rows(self, section: Section, body: Buffer, originals: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of one section, as they were opened."""
+    def table_rows(
+        self, number: int, data: Sequence[Buffer], wanted: Container[int] | None = None
+    ) -> list[pa.RecordBatch]:
+        """The rows that the table has of a chunk, as it has them, section by section; fields carry their ids.
+
+        With `wanted`, only the columns with these ids.
+        """
+        try:
+            return [
+                self._table_rows(section, body, wanted)
+                for section, body in zip(self.trail.chunks[number].sections, data, strict=False)
+            ]
+        except (pa.ArrowException, OSError) as bad:
+            raise Corrupt(f"chunk {number} of {self.name} cannot be read: {bad}") from bad
+
+    def last_id(self, number: int) -> int:
+        """The largest id of the columns that a chunk's rows have."""
+        found = [0]
+        for section in self.trail.chunks[number].sections:
+            schema = self._footer(section.file).schema.to_arrow_schema()
+            found += [int(kind.metadata[FIELD_ID]) for kind in schema]
+        return max(found)
+
+    def _table_rows(self, section: Section, body: Buffer, wanted: Container[int] | None = None) -> pa.RecordBatch:
         file = self.trail.files[section.file]
         window = _Window(body, section.place, file.size)
         parquet = pq.ParquetFile(
             pa.PythonFile(window, mode="r"), metadata=self._footer(section.file), page_checksum_verification=True
         )
-        batch = parquet.read_row_group(section.group, use_threads=False).combine_chunks().to_batches()[0]
+        names = None
+        if wanted is not None:
+            names = [kind.name for kind in parquet.schema_arrow if int(kind.metadata[FIELD_ID]) in wanted]
+        table = parquet.read_row_group(section.group, columns=names, use_threads=False)
+        rows: pa.RecordBatch = table.combine_chunks().to_batches()[0]
+        return rows
+
+    def _rows(self, section: Section, body: Buffer, originals: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of one section, as they were opened."""
+        batch = self._table_rows(section, body)
         own = batch.num_columns - _RECORD
         _, offsets, micros, keys, headers, _ = batch.columns[own:]
         times = pc.fill_null(pc.divide(micros.view(pa.int64()), 1000), -1)
