@@ -258,6 +258,7 @@ async def table_service(settings: Settings, progress: "Progress") -> "AsyncItera
         from runnel.table.lease import Lease
         from runnel.table.pipeline import Pipeline
         from runnel.table.plan import Bounds
+        from runnel.table.removal import Removal
         from runnel.table.schemas import Schemas, addresses_of
         from runnel.table.service import Service
     async with AsyncExitStack() as parts:
@@ -275,7 +276,9 @@ async def table_service(settings: Settings, progress: "Progress") -> "AsyncItera
         parts.push_async_callback(lease.give_up)
         commits = Commits(truth, lease, formats, patience_s=settings.table_catalog_ms_max / 1000)
         bounds = Bounds(task_bytes=settings.table_task_bytes)
-        yield Service(truth, lease, Pipeline(truth, lease, commits, workers, bounds=bounds, progress=progress))
+        removal = Removal(truth, lease, formats, grace_ms=settings.sweep_grace_ms)
+        pipeline = Pipeline(truth, lease, commits, workers, bounds=bounds, progress=progress, removal=removal)
+        yield Service(truth, lease, pipeline)
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from runnel.table.files.facts import Sizes
 from runnel.table.lease import Lease
 from runnel.table.pipeline import Pipeline
 from runnel.table.plan import Bounds
+from runnel.table.removal import Removal
 from runnel.table.schemas import Schema, Schemas
 from runnel.table.service import Service
 from runnel.world.chance import Chance
@@ -36,6 +37,7 @@ class Lake:
         self.bounds = bounds or Bounds()
         self.sizes = sizes or Sizes()
         self.lease_ms = lease_ms
+        self.grace_ms = 0
         self.schemas = Schemas(registry or (f"http://127.0.0.1:9{folder}",))
 
     async def close(self):
@@ -59,7 +61,17 @@ class Lake:
         formats = [self.iceberg(), self.delta(truth)] if formats is None else formats(truth)
         commits = Commits(truth, lease, formats, reached=reached, swap=swap, **more)
         workers = workers or Threads(self.url, self.schemas)
-        pipeline = Pipeline(truth, lease, commits, workers, bounds=self.bounds, sizes=self.sizes, reached=reached)
+        self.removal = Removal(truth, lease, formats, grace_ms=self.grace_ms)
+        pipeline = Pipeline(
+            truth,
+            lease,
+            commits,
+            workers,
+            bounds=self.bounds,
+            sizes=self.sizes,
+            reached=reached,
+            removal=self.removal,
+        )
         try:
             yield Service(truth, lease, pipeline, look_s=0.01)
         finally:

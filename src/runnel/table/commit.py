@@ -32,6 +32,7 @@ from runnel.table.files.facts import Written
 from runnel.table.files.restore import Letter, read_letters
 from runnel.table.lease import Lease
 from runnel.table.manifest import Manifest, manifest_name, read_manifest, write_manifest
+from runnel.table.removal import still_there
 from runnel.table.truth import Truth
 from runnel.world.telemetry import get_log
 
@@ -286,7 +287,8 @@ class Commits:
         target = Target(table.name, table.id, table.folder, dict(table.facts))
         try:
             async with asyncio.timeout(self._patience_s):
-                return await asyncio.to_thread(to.commit, target, manifest)
+                files = still_there(manifest.written, table.starts)
+                return await asyncio.to_thread(to.commit, target, manifest.with_files(files))
         except TimeoutError:
             raise Uncertain(
                 f"the {to.name} catalog gave no answer within {self._patience_s:.0f} s for table '{table.name}': see that it runs"

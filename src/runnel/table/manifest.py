@@ -6,7 +6,7 @@ the one before it, so that all files of a table can be found from its last commi
     FOLDER/_runnel/000000000012-9f86d081884c7d65.commit
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import msgspec
@@ -59,6 +59,10 @@ class Manifest:
     @property
     def files(self) -> tuple[FileFacts, ...]:
         return self.written.files
+
+    def with_files(self, files: tuple[FileFacts, ...]) -> "Manifest":
+        """The same commit with some of its files: others were taken out of the table since."""
+        return self if files == self.files else replace(self, written=replace(self.written, files=files))
 
     @cached_property
     def rules(self) -> RowRules:

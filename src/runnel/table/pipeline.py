@@ -29,6 +29,7 @@ from runnel.table.files.rules import RowRules, row_rules
 from runnel.table.lease import Lease
 from runnel.table.manifest import read_manifest
 from runnel.table.plan import Backlog, Bounds, Task, plan
+from runnel.table.removal import Removal
 from runnel.table.truth import Truth
 from runnel.world.telemetry import get_log
 
@@ -86,9 +87,11 @@ class Pipeline:
         sizes: Sizes | None = None,
         progress: Progress | None = None,
         reached: Reached = nothing,
+        removal: Removal | None = None,
     ) -> None:
         self._truth = truth
         self._lease = lease
+        self._removal = removal
         self._commits = commits
         self._workers = workers
         self._bounds = bounds
@@ -102,6 +105,8 @@ class Pipeline:
         result = Round()
         await self._truth.refresh()
         await self._finish_pending(result)
+        if self._removal is not None:
+            await self._removal.take_back()
         await self._open_tables(only)
         bounds = replace(self._bounds, age_ms_max=age_ms_max)
         tasks = plan(self._backlogs(only, result), bounds)
@@ -281,9 +286,15 @@ class Pipeline:
         now = self._truth.world.clock.now_ms()
         tables = [table for table in self._truth.root.tables.values() if table.id in self._truth.root.topic_names]
         ignored = Round()
+        if self._removal is not None:
+            await self._for_each(tables, self._remove, ignored)
         await self._for_each(tables, lambda table, _: self._commits.tidy(table, self._formats_of(table), now), ignored)
         for name, why in ignored.trouble.items():
             log.warning("table_not_tidied", table=name, why=why)
+
+    async def _remove(self, table: Table, _: Round) -> None:
+        assert self._removal is not None, "somebody removes"
+        await self._removal.run(table)
 
     async def _note(self, result: Round) -> None:
         """Trouble that is new, or over, is told to everyone through the ledger."""

@@ -158,6 +158,39 @@ class Delta:
         self._open.pop(target.id, None)
         return {"delta.id": ""}
 
+    def remove(self, target: Target, names: frozenset[str], now_ms: int) -> int:
+        if not target.facts.get("delta.id"):
+            return 0
+        paths = {name.removeprefix(f"{target.folder}/") for name in names}
+        with self._translated(target):
+            for attempt in range(TRIES_MAX):
+                table = self._ours(target, None)
+                known = pa.table(table.get_add_actions())
+                actions: list[AddAction | RemoveAction] = [
+                    RemoveAction(
+                        path=each["path"],
+                        data_change=True,
+                        deletion_timestamp=now_ms,
+                        size=each["size_bytes"],
+                    )
+                    for each in known.select(["path", "size_bytes"]).to_pylist()
+                    if each["path"] in paths
+                ]
+                if not actions:
+                    return 0
+                try:
+                    names_of = table.metadata().partition_columns
+                    table.create_write_transaction(actions, "append", table.schema(), names_of)
+                except CommitFailedError:
+                    self._open.pop(target.id, None)
+                    self._pause(min(1.0, 0.02 * 2**attempt))
+                else:
+                    return len(actions)
+        raise Unavailable(f"Delta table of topic '{target.topic}': other writers were faster {TRIES_MAX} times")
+
+    def drop(self, target: Target) -> None:
+        self._open.pop(target.id, None)  # the table is its folder
+
     def look(self, target: Target) -> Known | None:
         with self._translated(target):
             if not target.facts.get("delta.id") and not DeltaTable.is_deltatable(

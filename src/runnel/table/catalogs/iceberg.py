@@ -235,6 +235,45 @@ class Iceberg:
     def forget(self, target: Target) -> dict[str, str]:  # noqa: ARG002  as others
         return {"iceberg.uuid": ""}
 
+    # --- letting go
+
+    def remove(self, target: Target, names: frozenset[str], now_ms: int) -> int:  # noqa: ARG002  as others
+        if not target.facts.get("iceberg.uuid"):
+            return 0
+        places = {self._place.url(name) for name in names}
+        with self._translated(target):
+            for attempt in range(TRIES_MAX):
+                table = self._ours(target)
+                found = data_files(table, places)
+                if not found:
+                    return 0
+                said = {name: table.properties[name] for name in (COMMIT, OFFSETS) if name in table.properties}
+                table.metadata.properties["commit.retry.num-retries"] = "0"
+                try:
+                    with (
+                        table.transaction() as all_at_once,
+                        all_at_once.update_snapshot(snapshot_properties=said).overwrite() as overwrite,
+                    ):
+                        for each in found:
+                            overwrite.delete_data_file(each)
+                except (CommitFailedException, ValidationException):
+                    self._pause(min(1.0, 0.02 * 2**attempt))
+                else:
+                    return len(found)
+        raise Unavailable(f"Iceberg table {self._called(target)}: other writers were faster {TRIES_MAX} times")
+
+    def drop(self, target: Target) -> None:
+        if not target.facts.get("iceberg.uuid"):
+            return
+        with self._translated(target):
+            name = (*self._namespace, target.topic)
+            try:
+                table = self._catalog().load_table(name)
+                if table.properties.get(OWNER) == target.id.hex():  # another topic may have the name by now
+                    self._catalog().drop_table(name)
+            except NoSuchTableError:
+                return
+
     # --- looking and tidying
 
     def look(self, target: Target) -> Known | None:
@@ -329,6 +368,19 @@ def widened(now: Schema, manifest: Manifest, target: Target) -> list[NestedField
     others = [field for field in now.fields if field.field_id not in ids]
     merged = [*wanted, *others]
     return None if Schema(*merged).as_struct() == now.as_struct() else merged
+
+
+def data_files(table: Table, places: set[str]) -> list[DataFile]:
+    """The data files of a table that lie in these places."""
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        return []
+    return [
+        entry.data_file
+        for manifest in snapshot.manifests(table.io)
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        if entry.data_file.file_path in places
+    ]
 
 
 def metadata_files(table: Table) -> set[str]:

@@ -55,6 +55,12 @@ class TableFormat(Protocol):
     def forget(self, target: Target) -> dict[str, str]:
         """What to remember so that the next commit makes the table anew, if it is not there."""
 
+    def remove(self, target: Target, names: frozenset[str], now_ms: int) -> int:
+        """Let go of these objects of the store, whose records are gone; how many of them the table had."""
+
+    def drop(self, target: Target) -> None:
+        """The topic is gone: let nobody find its table any more. Its objects are deleted by who asks for this."""
+
     def look(self, target: Target) -> Known | None:
         """What the table is now; None when there has never been one."""
 
