@@ -67,6 +67,10 @@ soak: $(READY) ## hours instead of minutes: thorough properties, thousands of si
 	@RUNNEL_TEST_PROFILE=thorough $(BIN)/python -m pytest --timeout 3600 $(ARGS)
 	$(BIN)/runnel sim --seed 1..2000 --keep-going
 
+.PHONY: fuzz-http
+fuzz-http: $(READY) ## bent requests and garbage to a node's HTTP door for SECONDS=120, until something breaks
+	$(BIN)/python tests/fuzz/http_fuzz.py --seconds $(or $(SECONDS),120) $(ARGS)
+
 .PHONY: fuzz-kafka
 fuzz-kafka: $(READY) ## bent requests and garbage to a Kafka door for SECONDS=120, until something breaks
 	$(BIN)/python tests/fuzz/kafka_fuzz.py --seconds $(or $(SECONDS),120) $(ARGS)

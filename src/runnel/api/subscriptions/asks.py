@@ -26,7 +26,8 @@ class UrlRejected(Refused):
 def document(body: bytes) -> dict[str, Any]:
     """A body that must be a JSON object; nothing is an empty one."""
     try:
-        found = json.loads(body) if body else {}
+        found = json.loads(body.decode()) if body else {}
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
     except (ValueError, RecursionError):
         raise Refused("the body is not JSON") from None
     if not isinstance(found, dict):
