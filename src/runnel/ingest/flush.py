@@ -26,7 +26,7 @@ from runnel.metadata.state import Applied
 from runnel.metadata.updates import CommitObject
 from runnel.metadata.updates.commit import GUARDED, ITEM, NAMED, CommitResult, Guard, HorizonPassed
 from runnel.model import ObjectName, ShardId
-from runnel.world.blocks import SMALLEST, BlockPool
+from runnel.world.blocks import SMALLEST, Block, BlockPool
 from runnel.world.objects import Buffer, ObjectStore
 from runnel.world.objects.cache import ObjectCache
 from runnel.world.telemetry import get_log
@@ -216,7 +216,7 @@ class _Flush:
         self.open_shares = 0
         self.laid: Laid | None = None
         self._finished = finished
-        self._block: bytearray | None = None
+        self._block: Block | None = None
         self._body: Buffer = b""
 
     def take_over(self, laid: Laid, pool: BlockPool) -> Buffer:

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import AlreadyThere, NotThere, Overloaded, Refused, Unavailable, Uncertain
+from runnel.world.blocks import BlockPool
 from runnel.world.chance import Chance
 from runnel.world.objects import file_reading, file_writing
-from runnel.world.objects.file_writing import INCOMING, Folder, write_all
+from runnel.world.objects.file_writing import INCOMING, PAST_CACHE_FROM, Folder, lies_at_a_page, write_all
 from runnel.world.objects.files import FileObjects
 
 WRITER = """
@@ -387,3 +388,46 @@ def test_the_lock_of_an_incoming_folder_is_held_while_the_store_is_open(open_fil
     with pytest.raises(BlockingIOError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(handle)
+
+
+@pytest.mark.parametrize("size", [PAST_CACHE_FROM - 1, PAST_CACHE_FROM, PAST_CACHE_FROM + 1, (1 << 20) + 4095, 3 << 20])
+@pytest.mark.parametrize("aside", [0, 1, 4096])
+def test_what_lies_at_a_page_goes_past_the_page_cache_and_is_the_same_on_the_disk(open_files, size, aside):
+    block = BlockPool(0).take(size + aside)
+    body = memoryview(block)[aside : aside + size]
+    body[:] = Chance(size).randbytes(size)
+    assert lies_at_a_page([body]) == (size >= PAST_CACHE_FROM and aside != 1)
+    store = open_files()
+    asyncio.run(store.put_new("a", body))
+    assert (store.root / "a").read_bytes() == bytes(body)
+    assert asyncio.run(store.read("a", 4000, 5000)) == body[4000:9000]
+
+
+def test_memory_that_cannot_be_written_and_pieces_are_no_pages():
+    assert not lies_at_a_page([bytes(1 << 20)])
+    assert not lies_at_a_page([memoryview(BlockPool(0).take(1 << 20))] * 2)
+
+
+@pytest.mark.parametrize("refused", ["open", "write"])
+def test_a_file_system_that_cannot_write_past_its_cache_is_written_the_usual_way(open_files, monkeypatch, refused):
+    store = open_files()
+    real = {"open": os.open, "write": os.write}
+    tried = []
+
+    def open_refused(path, flags, *more, **options):
+        if flags & os.O_DIRECT:
+            tried.append("open")
+            raise OSError(errno.EINVAL, "not here")
+        return real["open"](path, flags, *more, **options)
+
+    def write_refused(handle, data):
+        tried.append("write")
+        raise OSError(errno.EINVAL, "not here")
+
+    monkeypatch.setattr(file_writing.os, refused, {"open": open_refused, "write": write_refused}[refused])
+    body = memoryview(BlockPool(0).take(1 << 20))
+    body[:] = Chance(1).randbytes(len(body))
+    for name in ("a", "b"):
+        asyncio.run(store.put_new(name, body))
+        assert (store.root / name).read_bytes() == bytes(body)
+    assert tried == [refused]

@@ -6,7 +6,7 @@ a view that `get` returns is good for the current turn only: copy what you need 
 
 from collections import OrderedDict
 
-from runnel.world.blocks import BlockPool
+from runnel.world.blocks import Block, BlockPool
 from runnel.world.objects.seam import Buffer
 
 WHOLE = -1
@@ -21,12 +21,12 @@ class ObjectCache:
         self.hits = 0
         self.misses = 0
         self._pool = pool
-        self._entries: OrderedDict[tuple[str, int], tuple[memoryview, bytearray | None]] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, int], tuple[memoryview, Block | None]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put_block(self, name: str, block: bytearray, size: int) -> None:
+    def put_block(self, name: str, block: Block, size: int) -> None:
         """A whole object in a block of the pool; the block is the cache's from now on."""
         self._put((name, WHOLE), memoryview(block)[:size], block)
 
@@ -38,7 +38,7 @@ class ObjectCache:
         """A part as it came from the store."""
         self._put((name, place), memoryview(data), None)
 
-    def _put(self, key: tuple[str, int], view: memoryview, block: bytearray | None) -> None:
+    def _put(self, key: tuple[str, int], view: memoryview, block: Block | None) -> None:
         if len(view) > self.bytes_max or key in self._entries:
             if block is not None:
                 self._pool.give(block)
@@ -78,5 +78,5 @@ class ObjectCache:
             self._drop(key)
 
 
-def _cost(view: memoryview, block: bytearray | None) -> int:
+def _cost(view: memoryview, block: Block | None) -> int:
     return len(view) if block is None else len(block)
