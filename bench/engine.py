@@ -65,7 +65,7 @@ class Sizes:
         self.slices = 20_000 if quick else 1_000_000
         self.extents = 20_000 if quick else 1_000_000
         self.commits = 20 if quick else 400
-        self.append_bytes = 32 * MB if quick else 2000 * MB
+        self.append_bytes = 32 * MB if quick else 1000 * MB
         self.streams = (10, 100) if quick else (10, 5000)
         self.widths = (10, 500) if quick else (10, 100, 500, 5000)
 

@@ -37,7 +37,7 @@ from runnel.simulated.lake import (
     store_outages,
 )
 from runnel.simulated.promises import Book
-from runnel.world.objects.faulty import CALM
+from runnel.world.objects.faulty import CALM, FaultPlan
 from runnel.world.simulation.faults import (
     dooms,
     kill_at_step,
@@ -53,6 +53,9 @@ from runnel.world.simulation.harness import Simulation
 from runnel.world.simulation.nodes import NodePlan, World
 from runnel.world.simulation.scenario import Checker, Fault, Scenario, scenario
 from runnel.world.simulation.trace import Note
+
+BREEZY = FaultPlan(delay=0.1, fail_before=0.01, fail_after=0.01, lose_answer=0.01, patience_s=2.0, truncate=0.01)
+"""For a bucket that is asked very often."""
 
 ACKNOWLEDGED_MIN = 5
 QUIET_FROM_MS = 10_000
@@ -225,6 +228,17 @@ def engine_with_a_lagging_follower() -> Scenario:
         lake=CALM_LAKE | {"limits": limits_with(follower=FollowerLimits(checkpoint_entries=4))},
         habits=Habits(batches=100),
         checkers=(_noted("broker1", "follower.shard_reloaded"),),
+    )
+
+
+@scenario
+def engine_with_the_bucket_as_its_ledger() -> Scenario:
+    """No database: entries are packs in the bucket, claimed by their names, while the store fails and brokers die."""
+    return engines(
+        kills(*BROKERS),
+        dooms(*BROKERS, every_ms=(1000, 5000)),
+        lake={"ledger_in_bucket": True, "store": BREEZY},
+        duration_ms=20_000,
     )
 
 

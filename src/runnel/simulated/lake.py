@@ -38,6 +38,8 @@ from runnel.metadata.checkpoint import checkpoint_prefix, position_of
 from runnel.metadata.follower import Follower, FollowerLimits
 from runnel.metadata.ledger.faulty import FaultyLedger, LedgerFaults
 from runnel.metadata.ledger.memory import MemoryLedger, MemoryShelf
+from runnel.metadata.ledger.objects import ObjectsLedger
+from runnel.metadata.ledger.seam import Ledger
 from runnel.metadata.proposer import ProposerLimits
 from runnel.model import ObjectName, Position, ShardId, StreamId, shard_of
 from runnel.simulated.promises import Book, hold_against
@@ -47,6 +49,7 @@ from runnel.world.chance import Chance
 from runnel.world.clock import LoopClock
 from runnel.world.objects.faulty import STORMY, FaultPlan, FaultyObjects
 from runnel.world.objects.memory import MemoryObjects
+from runnel.world.objects.seam import ObjectStore
 from runnel.world.simulation.faults import Span
 from runnel.world.simulation.harness import Simulation
 from runnel.world.simulation.nodes import NodePlan
@@ -94,6 +97,7 @@ class Lake:
     witness: Witness
     limits: EngineLimits
     engine_kind: "type[LakeEngine]"
+    ledger_in_bucket: bool = False
     book: Book = field(default_factory=Book)
     streams: dict[str, list[StreamId]] = field(default_factory=dict)
     engines: dict[str, tuple[Process, Engine]] = field(default_factory=dict)
@@ -132,16 +136,18 @@ def lake_with(
     shards: int = SHARDS,
     engine_kind: type[LakeEngine] = LakeEngine,
     founded: bool = True,
+    ledger_in_bucket: bool = False,
 ) -> Callable[[Simulation], Awaitable[Lake]]:
     """The `setup` of a scenario on a lake. `topics` says how many partitions each topic begins with.
 
-    A lake that is not `founded` is an empty bucket and an empty ledger.
+    A lake that is not `founded` is an empty bucket and an empty ledger. With `ledger_in_bucket` the bucket itself is the
+    ledger, with the bucket's faults; then those of `ledger` mean nothing.
     """
 
     async def setup(simulation: Simulation) -> Lake:
         durable, shelf = MemoryObjects(LoopClock()), MemoryShelf()
         memory = MemoryLedger(shelf)
-        witness = Witness(durable, memory, shards, simulation.violate)
+        witness = Witness(durable, shards, simulation.violate)
         lake = Lake(
             durable=durable,
             objects=FaultyObjects(WitnessedObjects(durable, witness), store, simulation.chance.fork("store")),
@@ -150,6 +156,7 @@ def lake_with(
             witness=witness,
             limits=limits,
             engine_kind=engine_kind,
+            ledger_in_bucket=ledger_in_bucket,
         )
         if not founded:
             return lake
@@ -165,15 +172,23 @@ def lake_with(
 def _founder(lake: Lake, simulation: Simulation, name: str) -> LakeEngine:
     """An engine outside all nodes, on services without faults: for before and after a run."""
     tasks = Tasks(lambda task, error: simulation.violate(f"{name} died in {task} of {error!r}", error))
+    world = World(clock=LoopClock(), chance=simulation.chance.fork(name), tasks=tasks)
+    objects = WitnessedObjects(lake.durable, lake.witness)
     engine = LakeEngine(
-        objects=WitnessedObjects(lake.durable, lake.witness),
-        ledger=WitnessedLedger(MemoryLedger(lake.shelf), lake.witness),
-        world=World(clock=LoopClock(), chance=simulation.chance.fork(name), tasks=tasks),
+        objects=objects,
+        ledger=bucket_ledger(objects, world)
+        if lake.ledger_in_bucket
+        else WitnessedLedger(MemoryLedger(lake.shelf), lake.witness),
+        world=world,
         limits=lake.limits,
         shards=len(lake.witness.states) - 1,
     )
     engine.watched_by(lake.witness, name)
     return engine
+
+
+def bucket_ledger(objects: ObjectStore, world: World) -> Ledger:
+    return ObjectsLedger(objects, clock=world.clock, chance=world.chance.fork("ledger"), tasks=world.tasks)
 
 
 def calm(simulation: Simulation) -> None:
@@ -207,10 +222,12 @@ async def run_engine(world: NodeWorld, serve: Serve, *, present: bool = True) ->
     process = current_process()
     assert process is not None, "an engine of a broker lives in its process"
     presence = Presence(zone="", lease_ms=LEASE_MS, former=lake.identities.get(world.node)) if present else None
+    surroundings = World(clock=world.clock, chance=world.chance.fork("engine"), tasks=world.tasks)
+    objects = world.objects(lake.objects)
     engine = lake.engine_kind(
-        objects=world.objects(lake.objects),
-        ledger=ledger_of(world, lake.ledger),
-        world=World(clock=world.clock, chance=world.chance.fork("engine"), tasks=world.tasks),
+        objects=objects,
+        ledger=bucket_ledger(objects, surroundings) if lake.ledger_in_bucket else ledger_of(world, lake.ledger),
+        world=surroundings,
         limits=lake.limits,
         shards=len(lake.witness.states) - 1,
         presence=presence,

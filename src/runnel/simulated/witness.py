@@ -9,6 +9,7 @@ killed, paused or behind. So it can judge when things happen, not only at the en
     each trim        leaves a checkpoint from which a new broker could begin
 
 `WitnessedLedger` and `WitnessedObjects` wrap the services themselves, behind their faults: what they see has happened.
+Where the bucket itself is the ledger, its packs are seen when they are put.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -22,6 +23,8 @@ from runnel.metadata.comparing import differences, digest
 from runnel.metadata.encoding import decode_entry
 from runnel.metadata.invariants import broken
 from runnel.metadata.ledger.memory import MemoryLedger
+from runnel.metadata.ledger.packs import decode as decode_pack
+from runnel.metadata.ledger.packs import number_in
 from runnel.metadata.state import Applied, ShardState
 from runnel.metadata.updates import CommitObject
 from runnel.model import ObjectName, Position, ShardId
@@ -35,13 +38,11 @@ COMPARED_EVERY = 7
 class Witness:
     """The truth of every shard as of now."""
 
-    def __init__(
-        self, durable: MemoryObjects, shelf: MemoryLedger, shards: int, violate: Callable[[str], None]
-    ) -> None:
+    def __init__(self, durable: MemoryObjects, shards: int, violate: Callable[[str], None]) -> None:
         self.states = {ShardId(number): ShardState(number, shards) for number in range(shards + 1)}
         self.objects_written = 0
         self._durable = durable
-        self._shelf = shelf
+        self.trimmed = dict.fromkeys(self.states, 0)
         self.violate = violate
         self._results: dict[tuple[int, int], int] = {}
         self._digests: dict[tuple[int, int], int] = {}
@@ -84,11 +85,33 @@ class Witness:
         for sentence in differences(state, mine):
             self.violate(f"{node} differs in shard {state.shard} at {state.position}: {sentence}")
 
+    async def forgot(self, shard: ShardId, upto: int) -> None:
+        """The ledger was trimmed: whoever begins now must find a checkpoint that it goes on from."""
+        self.trimmed[shard] = max(self.trimmed[shard], upto)
+        await self.look_for_checkpoint(shard)
+
     async def look_for_checkpoint(self, shard: ShardId) -> None:
-        """Whoever begins now must find a checkpoint that the ledger goes on from."""
-        first = await self._shelf.first(shard)
-        if first > 1 and not [name for name in await self.intact_checkpoints(shard) if position_of(name) >= first - 1]:
-            self.violate(f"shard {shard}: the ledger begins at {first}, no checkpoint leads there")
+        upto = self.trimmed[shard]
+        if upto and not [name for name in await self.intact_checkpoints(shard) if position_of(name) >= upto]:
+            self.violate(f"shard {shard}: the ledger begins at {upto + 1}, no checkpoint leads there")
+
+    async def put(self, name: ObjectName) -> None:
+        """An object is durable; where it is a pack of the ledger, so are its entries."""
+        self.objects_written += name.startswith(PREFIX)
+        if not name.startswith("ledger/"):
+            return
+        folder = name.split("/")[1]
+        shard, position = ShardId(int(folder.removesuffix("-trimmed"))), number_in(name)
+        if folder.endswith("-trimmed"):
+            await self.forgot(shard, position)
+            return
+        pack = decode_pack(bytes(await self._durable.read(name)), name, shard, position)
+        following = self.states[shard].position + 1
+        if pack.first == following:
+            for number, entry in enumerate(pack.entries):
+                await self.saw(shard, Position(pack.first + number), entry)
+        elif pack.last > self.trimmed[shard]:  # else: a sleeper took a name that a trim had freed; nobody reads it
+            self.violate(f"a pack of shard {shard} begins at {pack.first}, where {following} belongs")
 
     async def intact_checkpoints(self, shard: ShardId) -> list[ObjectName]:
         intact = []
@@ -134,7 +157,7 @@ class WitnessedLedger:
 
     async def trim(self, shard: ShardId, upto: Position) -> None:
         await self._inner.trim(shard, upto)
-        await self._witness.look_for_checkpoint(shard)
+        await self._witness.forgot(shard, await self._inner.first(shard) - 1)
 
     async def close(self) -> None:
         await self._inner.close()
@@ -149,7 +172,7 @@ class WitnessedObjects:
 
     async def put_new(self, name: ObjectName, body: Body) -> None:
         await self._inner.put_new(name, body)
-        self._witness.objects_written += name.startswith(PREFIX)
+        await self._witness.put(name)
 
     async def read(self, name: ObjectName, start: int = 0, length: int | None = None) -> Buffer:
         return await self._inner.read(name, start, length)
