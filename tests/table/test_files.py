@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import resource
+import signal
 
 import fastavro
 import pyarrow as pa
@@ -14,7 +16,7 @@ from runnel.codec.compression import Compression
 from runnel.errors import Corrupt, NotThere, Unavailable
 from runnel.metadata.updates.extents import RUN
 from runnel.table.batches import seal_rows
-from runnel.table.files.columns import TableColumns
+from runnel.table.files.columns import TableColumns, Wants
 from runnel.table.files.facts import (
     Aborted,
     Range,
@@ -26,7 +28,7 @@ from runnel.table.files.facts import (
     unpack_written,
 )
 from runnel.table.files.restore import objects_of, read_letters, read_trail
-from runnel.table.files.rules import row_rules
+from runnel.table.files.rules import Values, row_rules
 from runnel.table.files.statistics import delta_stats
 from runnel.table.files.trail import pack_trail, unpack_trail
 from runnel.table.files.write import write_files
@@ -377,5 +379,69 @@ def test_a_trail_that_was_touched_is_refused():
         for broken in (data[:10], data[:-1], b"X" + data[1:], data[:8] + b"\xff" + data[9:], data[:-1] + b"\0"):
             with pytest.raises(Corrupt, match="tables/orders"):
                 unpack_trail(trail, broken)
+
+    asyncio.run(run())
+
+
+def test_more_partitions_than_files_may_be_open_are_written_all_the_same(monkeypatch):
+    monkeypatch.setattr("runnel.table.files.write.OPEN_MAX", 3)
+
+    async def run():
+        stage = Stage()
+        rows = as_rows([{"value": avro(1, {"id": n * n % 10, "price": 0, "country": f"c{n % 10}"})} for n in range(60)])
+        of = Range(stream=1, partition=0, slices=await stage.slices(rows, batch_records=15))
+        written = await stage.write(of, rules={"table.partition": "country"}, chunk_bytes=1, files_max=15)
+        assert len(written.groups) == 2
+        assert {file.partition for file in written.files} == {(f"c{n}",) for n in range(10)}
+        assert await stage.rows_back(written, 1) == rows.to_pylist()
+        assert len(await stage.table(written)) == 60
+
+    asyncio.run(run())
+
+
+def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing():
+    async def run():
+        stage = Stage()
+        values = [avro(1, {"id": n, "price": n / 3, "country": "de"}) for n in range(20)]
+        values[3] = values[3][:-1]
+        rows = as_rows([{"value": one, "time": 10**15 if n == 5 else n} for n, one in enumerate(values)])
+        written = await stage.write(Range(stream=1, partition=0, slices=await stage.slices(rows)))
+        reader = await read_trail(stage.store, written.groups[0].trail)
+        data = [bytes(await stage.store.read(*each)) for each in reader.ranges(0)]
+        wanted = [each.data for each in reader.restore(0, data)]
+        noticed = 0
+        for number, one in enumerate(data):
+            for place in range(len(one)):
+                broken = bytearray(one)
+                broken[place] ^= 1 << place % 8
+                try:
+                    found = reader.restore(0, [*data[:number], bytes(broken), *data[number + 1 :]])
+                except Corrupt:
+                    noticed += 1
+                else:
+                    assert [each.data for each in found] == wanted, f"byte {place} of part {number}"
+        assert noticed > sum(map(len, data)) / 2
+
+    asyncio.run(run())
+
+
+def test_a_full_disk_is_said_and_nothing_is_put():
+    async def run():
+        stage = Stage()
+        chance = Chance(1)
+        items = [{"value": chance.randbytes(1000)} for _ in range(1000)]
+        of = Range(stream=1, partition=0, slices=await stage.slices(as_rows(items)))
+        stage.columns = stage.columns.with_wants(Wants(Values.RAW))
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, hard))
+        try:
+            with pytest.raises(Unavailable, match="see that it has room"):
+                await stage.write(of, chunk_bytes=100_000)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, before)
+        assert [each.name async for each in stage.store.list("tables/")] == []
+        assert (await stage.write(of)).records == 1000
 
     asyncio.run(run())

@@ -22,6 +22,7 @@ from runnel.metadata.state import ShardState
 from runnel.metadata.topic_settings import UNLIMITED, TopicRules
 from runnel.metadata.updates import TruncateStreams
 from runnel.model import ShardId, StreamId, shard_of
+from runnel.table.files.facts import parse_file_name
 from runnel.world.telemetry import get_log
 from runnel.world.world import World
 
@@ -110,8 +111,9 @@ class Retention:
 
 
 def _stamp_of(name: str, now_ms: int) -> int:
-    """When a write-ahead object was begun; what is none of these counts as new."""
+    """When a write-ahead object was begun, or the work that made a table's files of it; others count as new."""
     try:
         return parse_wal_name(name)[0]
     except Refused:
-        return now_ms
+        known = parse_file_name(name)
+        return now_ms if known is None else known[0]

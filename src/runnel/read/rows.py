@@ -21,8 +21,8 @@ from runnel.world.objects import Buffer, ObjectStore
 if TYPE_CHECKING:
     from runnel.table.files.restore import TrailReader
 
-TRAILS_BYTES_MAX = 64 << 20
-"""Of trails that are kept, as they lie in the store."""
+TRAILS_BYTES_MAX = 16 << 20
+"""Of trails that are kept, as they lie in the store; a trail takes some 10 KB for 128 MiB of Parquet."""
 RESTORING_MAX = 2
 """Chunks that are worked on at once; each takes a few times its own bytes meanwhile."""
 

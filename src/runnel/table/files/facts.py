@@ -96,7 +96,7 @@ class Sizes:
     portion_bytes: int = 32 << 20
     """Bytes of write-ahead objects that are fetched together, one request per object."""
     files_max: int = 200
-    """Files of one group; a group with more partitions or schemas is finished early."""
+    """Files of one group; a group that has come to so many, by partitions or schemas, is finished early."""
     zstd_level: int = 6
     raw_zstd_level: int = 3
     """Of the columns that hold keys and values as they are: long bytes, for which more effort brings little."""

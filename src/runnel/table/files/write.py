@@ -15,8 +15,9 @@ fails half-way is simply done again, under new names; the store's orphans are a 
 import asyncio
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,11 @@ from runnel.world.objects.seam import Buffer, ObjectStore
 
 FETCHES_MAX = 8
 """Objects that are read at once."""
+PUTS_MAX = 8
+"""Objects that are put at once."""
 PUT_TRIES_MAX = 4
+OPEN_MAX = 100
+"""Files of a group that are written to; with more partitions or schemas, those that wait longest are shut."""
 UNFOLDS_TO = 2
 """How much larger rows are thought to be than their batches, before the first chunk tells."""
 _FAST_CODECS = (Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
@@ -238,9 +243,19 @@ class _Writing:
         try:
             if self._wants is not None:
                 return
-            bodies, written = await asyncio.to_thread(group.finish)
-            for name, body in bodies:
-                await self._put(name, body)
+            bodies, trail, written = await asyncio.to_thread(group.finish)
+            room = asyncio.Semaphore(PUTS_MAX)
+
+            async def put(name: ObjectName, body: Path | bytes) -> None:
+                async with room:
+                    if isinstance(body, bytes):
+                        await self._put(name, body)
+                    else:
+                        with pa.memory_map(str(body)) as mapped:
+                            await self._put(name, memoryview(mapped.read_buffer()))
+
+            await asyncio.gather(*(put(*each) for each in bodies))
+            await self._put(*trail)
             self._done.append(written)
         finally:
             group.close()
@@ -288,16 +303,16 @@ class _OpenGroup:
         self._work = work
         self._folder = folder
         self._stem = stem_of(work.folder, work.stamp, unique)
-        self._files: dict[tuple[Any, ...], _OpenFile] = {}
+        self._files: list[_OpenFile] = []
+        self._open: dict[tuple[Any, ...], _OpenFile] = {}
         self._writers: list[TrailWriter] = []
         self._chunks: list[Chunk] = []
         self._kept: list[bytes] = []
         self._kept_size = 0
         self._runs: list[Run] = []
-        self._maps = ExitStack()
 
     def is_full(self, sizes: Sizes) -> bool:
-        size = self._kept_size + sum(file.size for file in self._files.values())
+        size = self._kept_size + sum(file.size for file in self._files)
         return size >= sizes.group_bytes_max or len(self._files) >= sizes.files_max
 
     def add(self, of: Range, first: int, end: int, opened: Opened, divided: Divided, codec: Compression) -> int:
@@ -329,10 +344,13 @@ class _OpenGroup:
     def _section(self, of: Range, part: Part) -> Section:
         writer = self._writer_of(part)
         key = (writer, part.partition, tuple(column.id for column in part.columns))
-        file = self._files.get(key)
+        file = self._open.pop(key, None)
         if file is None:
-            number = len(self._files)
-            file = self._files[key] = _OpenFile(number, part, self._folder, self._work)
+            if len(self._open) >= OPEN_MAX:
+                self._open.pop(next(iter(self._open))).shut()
+            file = _OpenFile(len(self._files), part, self._folder, self._work)
+            self._files.append(file)
+        self._open[key] = file  # the one that was written to last goes last
         file.write(of, part.rows)
         return Section(file.number, file.groups - 1, 0, 0, writer, part.style)
 
@@ -344,19 +362,19 @@ class _OpenGroup:
             self._writers.append(writer)
         return self._writers.index(writer)
 
-    def finish(self) -> tuple[list[tuple[ObjectName, Buffer]], Written]:
-        """Names and bodies of all objects, the trail last, and the facts. The bodies last until `close`."""
+    def finish(self) -> tuple[list[tuple[ObjectName, Path | bytes]], tuple[ObjectName, bytes], Written]:
+        """Names and bodies of all objects, the trail apart, and the facts. Bodies that are files last until `close`."""
         trail = trail_name(self._stem)
-        bodies: list[tuple[ObjectName, Buffer]] = []
+        bodies: list[tuple[ObjectName, Path | bytes]] = []
         facts: list[FileFacts] = []
         files: list[TrailFile] = []
         places: list[list[tuple[int, int]]] = []
-        for file in self._files.values():
+        for file in self._files:
             name = parquet_name(self._stem, file.number)
-            body, metadata = file.finish(self._maps)
-            bodies.append((name, body))
-            facts.append(file.facts(name, trail, len(body), metadata))
-            files.append(TrailFile(name, len(body), footer_of(body)))
+            metadata = file.shut()
+            bodies.append((name, file.path))
+            facts.append(file.facts(name, trail, metadata))
+            files.append(TrailFile(name, file.size, footer_of(file.path)))
             places.append(row_group_places(metadata))
         for chunk in self._chunks:
             for section in chunk.sections:
@@ -366,7 +384,6 @@ class _OpenGroup:
             kept = kept_name(self._stem)
             bodies.append((ObjectName(kept), b"".join(self._kept)))
         packed = pack_trail(Trail(self._work.topic, files, self._writers, self._chunks, kept, self._kept_size))
-        bodies.append((trail, packed))
         letters = sum(chunk.letters for chunk in self._chunks)
         group = Group(
             trail=trail,
@@ -380,22 +397,23 @@ class _OpenGroup:
             groups=(group,),
             records=sum(file.records for file in facts),
             letters=letters,
-            puts=len(bodies),
+            puts=len(bodies) + 1,
         )
-        return bodies, written
+        return bodies, (trail, packed), written
 
     def close(self) -> None:
-        """Let go of files and what is mapped of them."""
-        for file in self._files.values():
+        """Let go of files."""
+        for file in self._files:
             file.close()
-        self._maps.close()
 
 
-def footer_of(body: Buffer) -> bytes:
+def footer_of(path: Path) -> bytes:
     """The last bytes of a Parquet file, with its footer, their length and the magic."""
-    view = memoryview(body)
-    length = int.from_bytes(view[-8:-4], "little") + 8
-    return bytes(view[-length:])
+    with path.open("rb") as file:
+        file.seek(-8, SEEK_END)
+        length = int.from_bytes(file.read(4), "little") + 8
+        file.seek(-length, SEEK_END)
+        return file.read()
 
 
 @dataclass(slots=True)
@@ -415,7 +433,8 @@ class _OpenFile:
     work: Work
     groups: int = 0
     schema: pa.Schema = field(init=False)
-    _path: Path = field(init=False)
+    path: Path = field(init=False)
+    _size: int = 0
     _sink: pa.NativeFile = field(init=False)
     _writer: pq.ParquetWriter = field(init=False)
     _spans: dict[tuple[int, int], _SpanSoFar] = field(default_factory=dict)
@@ -425,8 +444,8 @@ class _OpenFile:
     def __post_init__(self) -> None:
         self.schema = self.part.rows.schema
         with tempfile.NamedTemporaryFile(dir=self.folder, suffix=".parquet", delete=False) as made:
-            self._path = Path(made.name)
-        self._sink = pa.OSFile(str(self._path), "wb")
+            self.path = Path(made.name)
+        self._sink = pa.OSFile(str(self.path), "wb")
         self._writer = pq.ParquetWriter(
             self._sink,
             self.schema,
@@ -442,7 +461,8 @@ class _OpenFile:
 
     @property
     def size(self) -> int:
-        return 0 if self._sink.closed else int(self._sink.tell())
+        """Bytes so far; all of them once it is shut."""
+        return self._size if self._sink.closed else int(self._sink.tell())
 
     def write(self, of: Range, rows: pa.RecordBatch) -> None:
         """Rows as one row group."""
@@ -457,19 +477,20 @@ class _OpenFile:
         if micros.null_count < len(micros):
             self._stamp = max(self._stamp, pc.max(micros).as_py() // 1000)
 
-    def finish(self, maps: ExitStack) -> tuple[memoryview, pq.FileMetaData]:
-        """The file's bytes, mapped, and its footer."""
-        self._writer.close()
-        self._sink.close()
-        mapped = maps.enter_context(pa.memory_map(str(self._path)))
-        return memoryview(mapped.read_buffer()), self._footers[0]
+    def shut(self) -> pq.FileMetaData:
+        """Nothing more is written; the footer."""
+        if not self._sink.closed:
+            self._writer.close()
+            self._size = self._sink.tell()
+            self._sink.close()
+        return self._footers[0]
 
-    def facts(self, name: str, trail: str, size: int, metadata: pq.FileMetaData) -> FileFacts:
+    def facts(self, name: str, trail: str, metadata: pq.FileMetaData) -> FileFacts:
         writer = self.part.writer
         return FileFacts(
             name=name,
             trail=trail,
-            size=size,
+            size=self.size,
             records=metadata.num_rows,
             spans=tuple(
                 Span(stream, partition, span.first, span.last, span.records)
@@ -483,12 +504,12 @@ class _OpenFile:
         )
 
     def close(self) -> None:
-        if not self._sink.closed:
-            try:
-                self._writer.close()
-            finally:
-                self._sink.close()
-        self._path.unlink(missing_ok=True)
+        """Let go of it, whatever has become of it: what was wrong was said when it happened."""
+        with suppress(OSError, RuntimeError, pa.ArrowException):
+            self.shut()
+        with suppress(OSError):
+            self._sink.close()
+        self.path.unlink(missing_ok=True)
 
 
 def _levels(columns: Sequence[Column], sizes: Sizes) -> dict[str, int]:
