@@ -79,6 +79,11 @@ fuzz-kafka: $(READY) ## bent requests and garbage to a Kafka door for SECONDS=12
 table-faults: $(READY) ## kill the table service 200 times, at every step of a commit
 	@RUNNEL_TABLE_KILLS=200 $(BIN)/python -m pytest tests/table/test_faults.py -q $(ARGS)
 
+.PHONY: table-cluster
+table-cluster: $(READY) ## the table service on a standalone Spark cluster of two workers, one of which dies
+	@tools/system-packages java
+	@RUNNEL_TABLE_CLUSTER=1 $(BIN)/python -m pytest -q tests/table/test_spark.py $(ARGS)
+
 .PHONY: table-e2e
 table-e2e: $(READY) ## a stock producer, `runnel table sync`, and every other reader of the tables
 	@tools/system-packages java mvn

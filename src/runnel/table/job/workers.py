@@ -8,6 +8,7 @@ cannot be done has trouble.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -45,7 +46,6 @@ class SparkWorkers:
                 log.info("spark_started", master=self._settings.master, version=self._context.version)
 
     async def run(self, works: Sequence[Work]) -> AsyncIterator[tuple[int, Outcome]]:
-        await self.start()
         numbered = list(enumerate(works))
         try:
             for done in await self._job(numbered):
@@ -53,6 +53,10 @@ class SparkWorkers:
             return
         except Unavailable as error:
             log.warning("spark_job_failed", tasks=len(works), error=str(error))
+            if self._context is None:
+                for number, _ in numbered:
+                    yield number, error
+                return
         by_table: dict[str, list[tuple[int, Work]]] = {}
         for number, work in numbered:
             by_table.setdefault(work.folder, []).append((number, work))
@@ -70,20 +74,23 @@ class SparkWorkers:
                 yield done
 
     async def _job(self, works: list[tuple[int, Work]]) -> list[tuple[int, Outcome]]:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._collect, works)
-
-    def _collect(self, works: list[tuple[int, Work]]) -> list[tuple[int, Outcome]]:
+        await self.start()
         context = self._context
         assert context is not None, "the session has been started"
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._collect, context, works)
+
+    def _collect(self, context: SparkContext, works: list[tuple[int, Work]]) -> list[tuple[int, Outcome]]:
         do: Any = partial(do_one, store=self._store, schemas=self._schemas())
         try:
             return list(context.parallelize(works, len(works)).map(do).collect())
         except Exception as error:
-            lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
             if context._jsc is None or context._jsc.sc().isStopped():  # noqa: SLF001
+                with suppress(Exception):
+                    context.stop()  # PySpark allows one at a time, dead or alive
                 self._context = None  # a new one is started by the next work
             raise Unavailable(
-                f"Spark could not do the work ({lines[0][:300]}): see {self._settings.folder}/spark.log"
+                f"Spark at {self._settings.master} could not do the work ({reason_of(error)}): "
+                f"see {self._settings.folder}/spark.log"
             ) from error
 
     async def close(self) -> None:
@@ -91,6 +98,13 @@ class SparkWorkers:
         if context is not None:
             await asyncio.get_running_loop().run_in_executor(self._pool, context.stop)
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def reason_of(error: BaseException) -> str:
+    """The line of a long story that says most."""
+    lines = [line.strip(": \t") for line in str(error).splitlines() if line.strip(": \t")]
+    told = [line for line in lines if "Exception" in line and not line.startswith("at ")]
+    return (told or lines or [type(error).__name__])[0][:300]
 
 
 def do_one(numbered: tuple[int, Work], *, store: str, schemas: Schemas) -> tuple[int, Outcome]:
