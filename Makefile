@@ -71,6 +71,10 @@ soak: $(READY) ## hours instead of minutes: thorough properties, thousands of si
 fuzz-http: $(READY) ## bent requests and garbage to a node's HTTP door for SECONDS=120, until something breaks
 	$(BIN)/python tests/fuzz/http_fuzz.py --seconds $(or $(SECONDS),120) $(ARGS)
 
+.PHONY: schemathesis
+schemathesis: $(READY) ## hold the OpenAPI documents of a node against it
+	$(BIN)/python tests/fuzz/schemathesis_http.py $(ARGS)
+
 .PHONY: fuzz-kafka
 fuzz-kafka: $(READY) ## bent requests and garbage to a Kafka door for SECONDS=120, until something breaks
 	$(BIN)/python tests/fuzz/kafka_fuzz.py --seconds $(or $(SECONDS),120) $(ARGS)

@@ -24,6 +24,7 @@ from runnel.api.durable.routes import StreamRoutes
 from runnel.api.durable.service import StreamService
 from runnel.api.durable.tails import TailLimits, Tails
 from runnel.api.durable.topics import TopicRoutes
+from runnel.api.openapi import add_openapi
 from runnel.api.registry.registry import SchemaRegistry
 from runnel.api.registry.routes import add_registry
 from runnel.api.routes import Routes
@@ -173,6 +174,7 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
         parts.push_async_callback(child.close)
     routes = Routes(options=PREFLIGHT)
     add_vitals(routes, health, world.metrics)
+    add_openapi(routes)
     streams = StreamService(engine)
     tails = Tails(streams, tail_limits(settings))
     protocol = StreamRoutes(streams, tails)

@@ -1,9 +1,12 @@
 """Other people's clients of the HTTP door, from end to end against a node: published libraries, and a browser."""
 
 import json
+import re
 import shutil
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -120,3 +123,23 @@ def reported(url):
             except NotThere:
                 assert time.monotonic() < give_up, "the page has reported nothing"  # noqa: TID251  as above
                 time.sleep(0.1)
+
+
+def test_everything_in_the_openapi_document_is_there(node):
+    with urllib.request.urlopen(f"{node.http}/v1/openapi.json", timeout=10) as answer:
+        document = json.load(answer)
+    seen = 0
+    for path, operations in document["paths"].items():
+        target = node.http + re.sub(r"\{\w+\}", "0", path)
+        for method in operations.keys() & {"get", "put", "post", "delete", "head"}:
+            request = urllib.request.Request(target, method=method.upper(), data=b"")
+            try:
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    status, body = answer.status, answer.read()
+            except urllib.error.HTTPError as error:
+                with error:
+                    status, body = error.code, error.read()
+            assert str(status) in operations[method]["responses"], (method, path, status, body)
+            assert b"nothing is here" not in body
+            seen += 1
+    assert seen >= 19
