@@ -268,7 +268,8 @@ async def table_service(settings: Settings, progress: "Progress") -> "AsyncItera
         formats = _table_formats(settings, truth)
 
         def schemas() -> Schemas:
-            return Schemas(addresses_of(truth.root.nodes.values(), settings.registry))
+            asked = Schemas(addresses_of(truth.root.nodes.values(), settings.registry))
+            return asked if settings.registry else asked.take_along(truth.root)
 
         spark = _spark_settings(settings)
         workers = SparkWorkers(spark, objects_url(settings), schemas)

@@ -188,3 +188,17 @@ def test_inside_a_node_nobody_is_asked():
     assert copy.schema(2) == schemas.schema(2)
     with pytest.raises(Unavailable, match="no schema registry is known"):
         schemas.schema(3)
+
+
+def test_a_copy_takes_along_the_newest_schemas_and_learns_from_others():
+    root = ShardState(0, 1)
+    for number in range(5):
+        RegisterSchema("s", "JSON", f"{number}" * 100, b"%016d" % number, [], {}, root.registry.changes, 0).apply(
+            root, 0, set()
+        )
+    taken = pickle.loads(pickle.dumps(Schemas(()).take_along(root, 350)))
+    assert [taken.schema(number).text[0] for number in (5, 4, 3)] == ["4", "3", "2"]
+    with pytest.raises(Unavailable):
+        taken.schema(2)
+    taken.learn_from(Schemas(()).take_along(root))
+    assert taken.schema(1).text[0] == "0"

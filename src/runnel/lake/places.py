@@ -46,6 +46,8 @@ Bounds = dict[int, tuple[int, int]]
 """By partition: the first offset and the one behind the last."""
 
 EVERYTHING = 1 << 62
+SCHEMA_BYTES_MAX = 256 << 10
+"""Of schemas that every task takes along; it asks a node for others."""
 SAMPLES_MAX = 32
 """Pieces that are looked at to learn how a topic's values are written, when nothing else tells."""
 
@@ -184,6 +186,8 @@ class Lake:
         root = self._engine.root
         outside = self._settings.registry
         schemas = Schemas(addresses_of(root.nodes.values(), outside), at_hand=None if outside else at_hand_in(root))
+        if not outside:
+            schemas.take_along(root, SCHEMA_BYTES_MAX)
         rules = replace(row_rules(topic.settings), partition=())
         if options.values is not None:
             values, schema_id = read_values_rule(options.values)

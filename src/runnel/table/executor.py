@@ -46,10 +46,13 @@ _met: dict[tuple[str, ...], Schemas] = {}
 
 def _remembered(schemas: Schemas) -> Schemas:
     """The one that this process has asked before, if there is one: it knows what it learned."""
-    if schemas.addresses not in _met:
+    known = _met.get(schemas.addresses)
+    if known is None:
         _met.clear()
-        _met[schemas.addresses] = schemas
-    return _met[schemas.addresses]
+        known = _met[schemas.addresses] = schemas
+    else:
+        known.learn_from(schemas)
+    return known
 
 
 async def _do(work: Work, store: str, schemas: Schemas) -> Written:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
@@ -41,6 +41,8 @@ ANSWER_BYTES_MAX = 32 << 20
 REFERENCES_MAX = 1000
 """Schemas that one schema needs, directly or not."""
 PAUSE_S, PAUSE_S_MAX = 0.1, 2.0
+TAKEN_ALONG_BYTES_MAX = 1 << 20
+"""Of texts that a copy takes to where it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Schemas:
         self._timeout_s = timeout_s
         self._tries_max = tries_max
         self._pause = pause
-        self._kept: dict[int, Schema] = {}
+        self.kept: dict[int, Schema] = {}
         self._at_hand = at_hand
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,13 +107,31 @@ class Schemas:
 
     def schema(self, schema_id: int) -> Schema:
         """What an id stands for."""
-        known = self._kept.get(schema_id)
+        known = self.kept.get(schema_id)
         if known is None:
             known = (self._at_hand(schema_id) if self._at_hand is not None else None) or self._asked(schema_id)
-            while len(self._kept) >= KEPT_MAX:
-                del self._kept[next(iter(self._kept))]
-            self._kept[schema_id] = known
+            while len(self.kept) >= KEPT_MAX:
+                del self.kept[next(iter(self.kept))]
+            self.kept[schema_id] = known
         return known
+
+    def take_along(self, root: ShardState, bytes_max: int = TAKEN_ALONG_BYTES_MAX) -> Self:
+        """Keep what the root shard has, the newest first, so that a copy elsewhere need not ask for it."""
+        look = at_hand_in(root)
+        for schema_id in sorted(root.registry.context(DEFAULT_CONTEXT).schemas, reverse=True):
+            known = look(schema_id)
+            assert known is not None, f"schema {schema_id} is among those that there are"
+            bytes_max -= len(known.text) + sum(len(text) for _, text in known.references)
+            if bytes_max < 0:
+                break
+            self.kept[schema_id] = known
+        return self
+
+    def learn_from(self, other: "Schemas") -> None:
+        """Keep what a copy knows."""
+        self.kept |= other.kept
+        while len(self.kept) > KEPT_MAX:
+            del self.kept[next(iter(self.kept))]
 
     def _asked(self, schema_id: int) -> Schema:
         answer = self._ask(f"/schemas/ids/{schema_id}", f"schema {schema_id}")
