@@ -28,6 +28,8 @@ HOUSES = (
     "runnel.simulated.http_planted",
     "runnel.simulated.groups",
     "runnel.simulated.groups_planted",
+    "runnel.simulated.schemas",
+    "runnel.simulated.schemas_planted",
 )
 """The modules whose import registers scenarios. A new one is added here."""
 
