@@ -9,6 +9,7 @@ hour; its figures say less. The table goes to standard error as Markdown, the JS
 
 import argparse
 import json
+import os
 import resource
 import sys
 from pathlib import Path
@@ -33,10 +34,11 @@ def line(
 
 
 def of_throughput(seconds: float, sizes: list[int], counts: list[int]) -> tuple[list[Line], list[Any]]:
+    # One figure of every broker right after the other: a machine does not stay the same for an hour.
     rows = []
-    for name in PEERS:
-        for size in sizes:
-            for partitions in counts:
+    for size in sizes:
+        for partitions in counts:
+            for name in PEERS:
                 with started(name) as peer:
                     rows.append(throughput.measure(peer, size, partitions, seconds, java=False))
     by = {(row["peer"], row["size"], row["partitions"]): row for row in rows}
@@ -161,6 +163,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 10_000])
+    parser.add_argument("--partitions", type=int, nargs="+", default=[1, 16, 500])
     parser.add_argument("--table", type=Path, metavar="RESULT.json")
     args = parser.parse_args()
     if args.table:
@@ -171,7 +175,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 8192)), hard))
     seconds = 2.0 if args.quick else 10.0
     measured = {
-        "throughput": lambda: of_throughput(seconds, [100, 1000, 10_000], [1, 16, 500]),
+        "throughput": lambda: of_throughput(seconds, args.sizes, args.partitions),
         "flatness": lambda: of_flatness(seconds, 10, 5000),
         "latency": lambda: of_latency(seconds * 2, 20e6),
         "readers": lambda: of_readers(seconds * 2, 10e6),
@@ -186,7 +190,13 @@ def main() -> None:
         print(f"\n{table(of_part)}\n", file=sys.stderr)
     print(
         json.dumps(
-            {"lines": lines, "rows": rows, "missed": [each["what"] for each in lines if each["met"] is False]}, indent=2
+            {
+                "lines": lines,
+                "rows": rows,
+                "load": os.getloadavg(),
+                "missed": [each["what"] for each in lines if each["met"] is False],
+            },
+            indent=2,
         )
     )
 

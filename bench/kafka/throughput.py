@@ -89,9 +89,9 @@ def main() -> None:
     parser.add_argument("--java", action="store_true")
     args = parser.parse_args()
     rows = []
-    for name in args.peers:
-        for size in args.sizes:
-            for partitions in args.partitions:
+    for size in args.sizes:
+        for partitions in args.partitions:
+            for name in args.peers:
                 with started(name) as peer:
                     rows.append(measure(peer, size, partitions, args.seconds, java=args.java))
     print(json.dumps({"rows": rows, "ratios": ratios(rows), "flatness_ratio": flatness(rows)}, indent=2))
