@@ -31,6 +31,9 @@ log = get_log("named")
 HOLD_GRACE_MS = 600_000
 """So long after a hold was taken, its fork exists or never will: every patience on the way is shorter."""
 
+AT_ONCE = 2_000
+"""Streams that upkeep looks at before it lets others go on."""
+
 Propose = Callable[[ShardId, Update], Awaitable[Any]]
 Submit = Callable[[Ticket], None]
 
@@ -182,9 +185,13 @@ class NamedStreams:
         mended = 0
         before = self._world.clock.now_ms() - HOLD_GRACE_MS
         for number in range(1, self._shards.count + 1):
-            state = self._shards.follower(ShardId(number)).state
-            for stream in [state.streams[known] for known in state.names.values()]:
-                assert stream.traits is not None
+            follower = self._shards.follower(ShardId(number))
+            for place, known in enumerate(list(follower.state.names.values())):
+                if not place % AT_ONCE:
+                    await asyncio.sleep(0)  # there may be millions
+                stream = follower.state.streams.get(known)
+                if stream is None or stream.traits is None:
+                    continue
                 if self.is_over(stream):
                     await self.remove(StreamId(stream.id), expired=True)
                     mended += 1

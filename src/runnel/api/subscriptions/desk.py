@@ -9,7 +9,7 @@ Who wakes a subscription also tells of it. Should he die over it, the lease laps
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from runnel.api.durable.service import StreamService
@@ -121,19 +121,18 @@ class Desk:
                 found[path] = end
         return found
 
-    def unlinked(self, subscription: Subscription) -> dict[str, int]:
-        """Streams that the pattern fits, that were made since and hold something."""
+    def unlinked(self, subscription: Subscription) -> set[str]:
+        """Streams that the pattern fits and that were made since. It is held against the names of all streams."""
         pattern = subscription.wanted.pattern
+        found: set[str] = set()
         if pattern is None:
-            return {}
-        start = PREFIX + pattern.partition("*")[0]
-        found = {}
+            return found
+        start = PREFIX + pattern.partition("*")[0].partition("%")[0]
         for shard in self.data_shards():
             for name in self.engine.shards.follower(shard).state.names:
-                if name.startswith(start) and (path := name[len(PREFIX) :]) not in subscription.links:
-                    end = self.end_of(path)
-                    if end and fits(pattern, path):
-                        found[path] = end
+                path = name[len(PREFIX) :]
+                if name.startswith(start) and path not in subscription.links and fits(pattern, path):
+                    found.add(path)
         return found
 
     def told(self, subscription: Subscription) -> list[dict[str, Any]]:
@@ -191,16 +190,20 @@ class Desk:
 
     # --- waking
 
-    async def wake(self, name: str) -> bool:
-        """Wake a subscription if something is new and nobody is at it; whether it was this node that did."""
+    async def wake(self, name: str, new: Iterable[str] = ()) -> bool:
+        """Wake a subscription if something is new and nobody is at it; whether it was this node that did.
+
+        `new` are streams that its pattern fits; those that are not linked yet become so.
+        """
         subscription = self.known(name)
         if subscription is None or subscription.wake:
             return False
         news = self.pending(subscription)
         found = {path for path, end in news.items() if end < subscription.links[path].acked}
-        if not news:
-            news = self.unlinked(subscription)
-            found = set(news)
+        for path in new:
+            if path not in subscription.links and (end := self.end_of(path)):
+                news[path] = end
+                found.add(path)
         if not news:
             return False
         wake = f"w_{self.world.chance.randbytes(12).hex()}"

@@ -45,12 +45,17 @@ class Waker:
         self._touched: set[int] = set()
         self._changed: set[str] = set()
         self._by_path: dict[str, set[str]] = {}
-        self._by_pattern: dict[str, set[str]] = {}
+        self._paths: dict[str, list[str]] = {}
+        self._patterns: dict[str, str] = {}
+        self._leases: dict[str, int] = {}
+        self._new: dict[str, set[str]] = {}
+        """Streams that a pattern fits and that are not linked yet, by subscription."""
         self._any = False
         self._acting = False
         for shard in desk.data_shards():
             desk.engine.shards.follower(shard).on_applied(self._heard)
-        self._index()
+        for each in list(self._all()):
+            self._learn(each.id)
         self._task = desk.world.tasks.spawn(self._run(), name="subscriptions")
 
     async def close(self) -> None:
@@ -82,8 +87,8 @@ class Waker:
             self._something.clear()
             touched, self._touched = self._touched, set()
             changed, self._changed = self._changed, set()
-            if changed:
-                self._index()
+            for name in changed:
+                self._learn(name)
             if not self._is_mine():
                 self._acting = False
                 continue
@@ -96,22 +101,32 @@ class Waker:
     def _pause(self) -> float:
         """Until the next lease is over."""
         now = self._desk.world.clock.now_ms()
-        leases = [each.lease_until_ms for each in self._all() if each.wake and each.lease_until_ms]
-        return max(0.01, min([LOOK_SECONDS, *((until - now) / 1000 for until in leases)]))
+        return max(0.01, min([LOOK_SECONDS, *((until - now) / 1000 for until in self._leases.values())]))
 
     def _all(self) -> Iterator[Subscription]:
         for shard in self._desk.data_shards():
             yield from self._desk.engine.shards.follower(shard).state.subscriptions.values()
 
-    def _index(self) -> None:
-        """Which subscriptions a stream concerns."""
-        self._by_path, self._by_pattern = {}, {}
-        for each in self._all():
-            for path in each.links:
-                self._by_path.setdefault(path, set()).add(each.id)
-            if each.wanted.pattern is not None:
-                self._by_pattern.setdefault(each.wanted.pattern, set()).add(each.id)
-        self._any = bool(self._by_path or self._by_pattern)
+    def _learn(self, name: str) -> None:
+        """What concerns a subscription now: the streams it is linked to, its pattern, its lease."""
+        for path in self._paths.pop(name, ()):
+            self._by_path[path].discard(name)
+            if not self._by_path[path]:
+                del self._by_path[path]
+        self._patterns.pop(name, None)
+        self._leases.pop(name, None)
+        subscription = self._desk.known(name)
+        if subscription is None:
+            self._new.pop(name, None)
+        else:
+            self._paths[name] = list(subscription.links)
+            for path in subscription.links:
+                self._by_path.setdefault(path, set()).add(name)
+            if subscription.wanted.pattern is not None:
+                self._patterns[name] = subscription.wanted.pattern
+            if subscription.wake and subscription.lease_until_ms:
+                self._leases[name] = subscription.lease_until_ms
+        self._any = bool(self._paths)
 
     async def _look(self, touched: set[int], changed: set[str]) -> None:
         concerned = set(changed)
@@ -121,15 +136,19 @@ class Waker:
             self._acting = True
             for each in list(self._all()):
                 concerned.add(each.id)
+                self._new.setdefault(each.id, set()).update(self._desk.unlinked(each))
                 if each.wake and not each.holder and each.wanted.kind == "pull-wake":
                     self._desk.tell(each.id, each.generation, each.wake)  # perhaps nobody was told
+                await asyncio.sleep(0)  # a pattern is held against all names there are
         now = self._desk.world.clock.now_ms()
-        over = [each for each in list(self._all()) if each.wake and 0 < each.lease_until_ms <= now]
-        for each in over:
-            await self._desk.lapse(each)
-            concerned.add(each.id)
+        for name in [name for name, until in self._leases.items() if until <= now]:
+            subscription = self._desk.known(name)
+            if subscription is not None:
+                await self._desk.lapse(subscription)
+            concerned.add(name)
         for name in sorted(concerned):
-            await self._desk.wake(name)
+            if await self._desk.wake(name, self._new.get(name, ())):
+                self._new.pop(name, None)
 
     def _concerned(self, number: int) -> set[str]:
         stream = self._desk.engine.shards.of_stream(StreamId(number)).state.streams.get(number)
@@ -137,7 +156,8 @@ class Waker:
             return set()
         path = stream.traits.name[len(PREFIX) :]
         found = set(self._by_path.get(path, ()))
-        for pattern, names in self._by_pattern.items():
-            if not names <= found and fits(pattern, path):
-                found |= names
+        for name, pattern in self._patterns.items():
+            if name not in found and fits(pattern, path):
+                self._new.setdefault(name, set()).add(path)
+                found.add(name)
         return found
