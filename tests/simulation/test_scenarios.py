@@ -15,7 +15,7 @@ from runnel.world.simulation.scenario import scenario_named, scenarios
 
 CORPUS = Path(__file__).parent / "corpus" / "seeds.txt"
 SEEDS_TO_FIND_A_PLANTED_BUG = 200
-SEEDS_EACH = 3
+SEEDS_EACH = 2
 """`make sim` runs twenty of each, `make soak` thousands."""
 
 assert all(__import__(house) for house in HOUSES)

@@ -335,19 +335,19 @@ def engine_restarted_in_turn() -> Scenario:
 def engine_under_everything() -> Scenario:
     """Kills, pauses, cuts, outages, wrong clocks, damaged checkpoints, truncation and topics, all at once."""
     return engines(
-        kills(*BROKERS),
-        dooms(*BROKERS),
-        pauses(*BROKERS),
-        partitions("objects", "ledger"),
-        one_way_cuts("objects", "ledger"),
+        kills(*BROKERS, every_ms=(2000, 9000)),
+        dooms(*BROKERS, every_ms=(2000, 9000)),
+        pauses(*BROKERS, every_ms=(2000, 9000)),
+        partitions("objects", "ledger", every_ms=(3000, 15_000)),
+        one_way_cuts("objects", "ledger", every_ms=(3000, 15_000)),
         skews(*BROKERS),
         resets(),
-        store_outages(),
-        ledger_outages(),
+        store_outages(every_ms=(3000, 15_000)),
+        ledger_outages(every_ms=(3000, 15_000)),
         damaged_checkpoints(every_ms=(500, 4000)),
         mortal_writers=True,
         others=(*trimmers(1, BROKERS), *clerks(1, BROKERS)),
-        duration_ms=30_000,
+        duration_ms=60_000,
     )
 
 
