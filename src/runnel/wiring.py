@@ -49,6 +49,7 @@ from runnel.metadata.ledger.seam import Ledger
 from runnel.node import Announce, Door, Ending, Node
 from runnel.settings import Address, Loaded, Settings, described
 from runnel.settings.places import ledger_url, objects_url
+from runnel.world.allocator import keep_memory_together
 from runnel.world.chance import Chance
 from runnel.world.clock import SystemClock
 from runnel.world.data_dir import DataDir
@@ -78,6 +79,7 @@ def serve(loaded: Loaded, announce: Announce) -> int:
     """Run a node, in this process or in several, until it ends; the exit code."""
     settings = loaded.settings
     configure(level=settings.log_level, form=settings.log_format)
+    keep_memory_together()
     with DataDir.open(Path(settings.data_dir)) as data_dir:
         count = settings.processes or cores()
         if count == 1:

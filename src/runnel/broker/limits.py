@@ -33,7 +33,7 @@ class Limits:
     write_stall_seconds: float = 60.0
     sweep_seconds: float = 1.0
     backlog: int = 1_024
-    free_blocks_bytes_max: int = 64 << 20
+    free_blocks_bytes_max: int = 32 << 20
     fetch_bytes_max: int = 16 << 20
     fetch_wait_seconds_max: float = 300.0
     unsent_bytes_max: int = 128 << 20
