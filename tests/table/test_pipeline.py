@@ -1,5 +1,6 @@
 """From streams to tables that others can read."""
 
+import asyncio
 import io
 import json
 
@@ -8,6 +9,12 @@ import pytest
 from tests.table.lake import Lake, knows, produce
 
 from runnel import Record
+from runnel.errors import Fenced, Unavailable
+from runnel.metadata.updates import RenewPlanning
+from runnel.model import ROOT
+from runnel.table.executor import Threads
+from runnel.table.plan import Bounds
+from runnel.table.schemas import Schemas
 
 pytestmark = pytest.mark.leaves("pyiceberg keeps the threads of its pool")
 
@@ -114,6 +121,122 @@ def test_a_table_that_is_partitioned_by_a_field_and_by_days(tmp_path, run):
             found = delta.to_pyarrow_table(filters=[("country", "=", "b")])
             assert sorted(found["n"].to_pylist()) == list(range(1, 20, 2))
             assert len(delta.file_uris()) == 12
+        await lake.close()
+
+    run(scenario())
+
+
+def test_a_registry_that_is_away_is_waited_for_and_nobody_else_waits(tmp_path, run):
+    schema = avro(("n", "int"))
+
+    async def scenario():
+        lake = Lake(tmp_path)
+        lake.schemas = Schemas(lake.schemas.addresses, tries_max=1)
+        async with lake.engine() as engine:
+            framed_topic = await engine.topics.create("framed", 1, {"table.values": "schema"})
+            await engine.append_records(framed_topic.streams[0], [Record(None, framed(1, schema, {"n": 7}))])
+            await engine.topics.create("raw", 1)
+            await produce(engine, "raw", 5)
+            async with lake.service(engine) as service:
+                why = (await service.sync()).round.trouble
+                assert list(why) == ["framed"]
+                assert "cannot be had from the schema registry" in why["framed"]
+                assert engine.root.tables[framed_topic.id].trouble == why["framed"]
+                assert lake.iceberg_rows("raw").num_rows == 5
+                knows(lake.schemas, 1, schema)
+                assert (await service.sync()).round.trouble == {}
+            assert lake.iceberg_rows("framed")["n"].to_pylist() == [7]
+            assert engine.root.tables[framed_topic.id].trouble == ""
+        await lake.close()
+
+    run(scenario())
+
+
+def test_a_setting_that_makes_no_sense_is_the_trouble_of_its_table_alone(tmp_path, run):
+    async def scenario():
+        lake = Lake(tmp_path)
+        async with lake.engine() as engine:
+            for name, settings in (("good", {}), ("bad", {"table.values": "yaml"})):
+                await engine.topics.create(name, 1, settings)
+                await produce(engine, name, 5)
+            async with lake.service(engine) as service:
+                why = (await service.sync()).round.trouble
+                assert list(why) == ["bad"]
+                assert "none of auto, raw, schema" in why["bad"]
+                assert lake.iceberg_rows("good").num_rows == 5
+                await engine.topics.alter(engine.topics.get("bad"), {"table.values": "raw"})
+                assert (await service.sync()).round.trouble == {}
+            assert lake.iceberg_rows("bad").num_rows == 5
+        await lake.close()
+
+    run(scenario())
+
+
+def test_work_that_fails_holds_up_what_is_behind_it_in_its_partition_and_nothing_else(tmp_path, run):
+    class Faulty:
+        """Executors on which one piece of work never gets done."""
+
+        def __init__(self, lake):
+            self.inner = Threads(lake.url, lake.schemas)
+            self.broken = True
+
+        async def run(self, works):
+            async for number, outcome in self.inner.run(works):
+                mine = works[number].ranges[0]
+                if self.broken and mine.partition == 0 and mine.first == 40:
+                    yield number, Unavailable("work for topic 't' failed on somewhere: the disk is full")
+                else:
+                    yield number, outcome
+
+        async def close(self):
+            await self.inner.close()
+
+    async def scenario():
+        lake = Lake(tmp_path, bounds=Bounds(task_bytes=1200))
+        async with lake.engine() as engine:
+            topic = await engine.topics.create("t", 2)
+            for first in range(0, 100, 20):
+                await produce(engine, "t", 20, partition=0, first=first)
+                await produce(engine, "t", 20, partition=1, first=first)
+            faulty = Faulty(lake)
+            async with lake.service(engine, workers=faulty) as service:
+                why = (await service.sync()).round.trouble
+                assert "the disk is full" in why["t"]
+                table = engine.root.tables[topic.id]
+                assert table.ends == {0: 40, 1: 100}
+                assert lake.iceberg_rows("t").num_rows == 140
+                faulty.broken = False
+                assert (await service.sync()).round.trouble == {}
+            assert table.ends == {0: 100, 1: 100}
+            rows = lake.iceberg_rows("t")
+            found = sorted(zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True))
+            assert found == [(p, n) for p in range(2) for n in range(100)]
+        await lake.close()
+
+    run(scenario())
+
+
+def test_two_planners_take_turns_and_one_that_was_paused_is_fenced(tmp_path, run):
+    async def scenario():
+        lake = Lake(tmp_path, lease_ms=300)
+        async with lake.engine() as engine:
+            await engine.topics.create("t", 1)
+            await produce(engine, "t", 5)
+            async with lake.service(engine, holder="first") as first, lake.service(engine, holder="second") as second:
+                assert (await first.sync()).round.rows == 5
+                await produce(engine, "t", 5)
+                first._lease._renewing.cancel()  # the process is stopped: it renews no more
+                assert (await second.sync()).round.rows == 5
+                with pytest.raises(Fenced):
+                    await first._pipeline._commits._truth.propose(ROOT, RenewPlanning(first._lease.epoch))
+                await produce(engine, "t", 5)
+                waited = asyncio.gather(first.sync())
+                await asyncio.sleep(0.1)
+                assert not waited.done(), "the other one is alive: it is waited for"
+                await second.sync()
+                (seen,) = await waited
+                assert (seen.round.rows, seen.by) == (0, "second")
+            assert sorted(lake.iceberg_rows("t")["offset"].to_pylist()) == list(range(15))
         await lake.close()
 
     run(scenario())

@@ -205,6 +205,7 @@ class Delta:
                     "id": str(table.metadata().id),
                     "location": self._place.url(target.folder),
                     "version": str(table.version()),
+                    "files": str(len(table.file_uris())),
                 },
             )
 

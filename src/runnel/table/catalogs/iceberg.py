@@ -294,6 +294,7 @@ class Iceberg:
                     "metadata": table.metadata_location,
                     "snapshot": str(snapshot.snapshot_id) if snapshot else "",
                     "rows": str(snapshot.summary["total-records"]) if snapshot and snapshot.summary else "0",
+                    "files": str(snapshot.summary["total-data-files"]) if snapshot and snapshot.summary else "0",
                 },
             )
 

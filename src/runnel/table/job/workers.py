@@ -1,8 +1,8 @@
 """Workers on Spark.
 
-One round is one Spark job with a task for each piece of work. If the job as a whole fails (an executor that dies again
-and again takes its job with it), every table's work is done once more in a job of its own: then only the one that
-cannot be done has trouble.
+Each piece of work is a Spark job of one task; as many jobs run side by side as the cluster has cores, and some more, so
+that none of them waits. So results come one by one, and work that cannot be done fails alone: Spark tries it four
+times, on other executors where one died.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ from runnel.world.telemetry import get_log
 
 log = get_log("table")
 
-JOBS_AT_ONCE = 4
+JOBS_MAX = 64
+"""Jobs side by side; each holds a thread here and one in the JVM."""
 
 
 class SparkWorkers:
@@ -34,64 +35,51 @@ class SparkWorkers:
         self._store = store
         self._schemas = schemas
         self._context: SparkContext | None = None
-        self._pool = ThreadPoolExecutor(JOBS_AT_ONCE + 1, thread_name_prefix="spark")
+        self._pool = ThreadPoolExecutor(JOBS_MAX, thread_name_prefix="spark")
         self._starting = asyncio.Lock()
 
-    async def start(self) -> None:
+    async def start(self) -> SparkContext:
         """Have the session ready; freshness is not start-up time."""
         async with self._starting:
             if self._context is None:
                 loop = asyncio.get_running_loop()
                 self._context = await loop.run_in_executor(self._pool, start, self._settings)
                 log.info("spark_started", master=self._settings.master, version=self._context.version)
+            return self._context
 
     async def run(self, works: Sequence[Work]) -> AsyncIterator[tuple[int, Outcome]]:
-        numbered = list(enumerate(works))
         try:
-            for done in await self._job(numbered):
-                yield done
+            context = await self.start()
+        except RunnelError as error:
+            for number in range(len(works)):
+                yield number, error
             return
-        except Unavailable as error:
-            log.warning("spark_job_failed", tasks=len(works), error=str(error))
-            if self._context is None:
-                for number, _ in numbered:
-                    yield number, error
-                return
-        by_table: dict[str, list[tuple[int, Work]]] = {}
-        for number, work in numbered:
-            by_table.setdefault(work.folder, []).append((number, work))
-        gate = asyncio.Semaphore(JOBS_AT_ONCE)
+        loop = asyncio.get_running_loop()
+        schemas = self._schemas()
+        gate = asyncio.Semaphore(min(JOBS_MAX, 2 * context.defaultParallelism))
 
-        async def alone(mine: list[tuple[int, Work]]) -> list[tuple[int, Outcome]]:
+        async def one(number: int, work: Work) -> tuple[int, Outcome]:
             async with gate:
-                try:
-                    return await self._job(mine)
-                except RunnelError as error:
-                    return [(number, error) for number, _ in mine]
+                return number, await loop.run_in_executor(self._pool, self._do, context, work, schemas)
 
-        for each in asyncio.as_completed([alone(mine) for mine in by_table.values()]):
-            for done in await each:
-                yield done
+        for each in asyncio.as_completed([one(number, work) for number, work in enumerate(works)]):
+            yield await each
+        if await loop.run_in_executor(self._pool, has_stopped, context):
+            with suppress(Exception):
+                context.stop()  # PySpark allows one at a time, dead or alive
+            self._context = None  # a new one is started by the next work
 
-    async def _job(self, works: list[tuple[int, Work]]) -> list[tuple[int, Outcome]]:
-        await self.start()
-        context = self._context
-        assert context is not None, "the session has been started"
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._collect, context, works)
-
-    def _collect(self, context: SparkContext, works: list[tuple[int, Work]]) -> list[tuple[int, Outcome]]:
-        do: Any = partial(do_one, store=self._store, schemas=self._schemas())
+    def _do(self, context: SparkContext, work: Work, schemas: Schemas) -> Outcome:
+        do: Any = partial(do_work, store=self._store, schemas=schemas)
         try:
-            return list(context.parallelize(works, len(works)).map(do).collect())
-        except Exception as error:
-            if context._jsc is None or context._jsc.sc().isStopped():  # noqa: SLF001
-                with suppress(Exception):
-                    context.stop()  # PySpark allows one at a time, dead or alive
-                self._context = None  # a new one is started by the next work
-            raise Unavailable(
+            (outcome,) = context.parallelize([work], 1).map(do).collect()
+        except Exception as error:  # noqa: BLE001  Spark raises what it likes
+            return Unavailable(
                 f"Spark at {self._settings.master} could not do the work ({reason_of(error)}): "
                 f"see {self._settings.folder}/spark.log"
-            ) from error
+            )
+        result: Outcome = outcome
+        return result
 
     async def close(self) -> None:
         context, self._context = self._context, None
@@ -100,14 +88,16 @@ class SparkWorkers:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
+def has_stopped(context: SparkContext) -> bool:
+    """Whether a session has ended by itself: its cluster is gone, or its JVM."""
+    try:
+        return context._jsc is None or bool(context._jsc.sc().isStopped())  # noqa: SLF001
+    except Exception:  # noqa: BLE001  the JVM does not answer
+        return True
+
+
 def reason_of(error: BaseException) -> str:
     """The line of a long story that says most."""
     lines = [line.strip(": \t") for line in str(error).splitlines() if line.strip(": \t")]
     told = [line for line in lines if "Exception" in line and not line.startswith("at ")]
     return (told or lines or [type(error).__name__])[0][:300]
-
-
-def do_one(numbered: tuple[int, Work], *, store: str, schemas: Schemas) -> tuple[int, Outcome]:
-    """What an executor does."""
-    number, work = numbered
-    return number, do_work(work, store, schemas)

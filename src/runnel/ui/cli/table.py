@@ -200,7 +200,7 @@ def _print(status: "Status", *, verbose: bool) -> None:
     if not status.tables:
         print("no topic has a table yet")
         return
-    head = ("topic", "formats", "lag", "behind", "rows", "MB", "ratio", "commit", "last")
+    head = ("topic", "formats", "lag", "behind", "rows", "files", "MB", "ratio", "commit", "last")
     print_table(head, [_row(each) for each in status.tables])
     if verbose:
         for each in status.tables:
@@ -227,6 +227,7 @@ def _row(table: "TableStatus") -> tuple[object, ...]:
         f"{table.lag_offsets:,}",
         f"{table.lag_s:,.0f} s",
         f"{table.rows:,}",
+        next((known["files"] for known in table.known_as.values()), "-"),
         f"{table.bytes / 1e6:,.1f}",
         table.ratio or "-",
         f"{table.commit}{' pending' if table.pending is not None else ''}",
