@@ -5,12 +5,14 @@ import json
 
 import pytest
 from google.protobuf import descriptor_pb2, struct_pb2, timestamp_pb2
+from google.type import date_pb2, dayofweek_pb2, latlng_pb2, money_pb2, month_pb2, timeofday_pb2
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runnel.errors import Refused
 from runnel.schemas.bounds import BadSchema
 from runnel.schemas.kinds import KINDS, complaints, read_schema
+from runnel.schemas.proto_known import KNOWN
 from runnel.schemas.proto_text import proto_text
 from runnel.schemas.protobuf import descriptor_of
 
@@ -151,6 +153,34 @@ def test_descriptors_that_others_wrote_are_told_as_text(module):
         assert [(each.name, each.number, each.type, each.label) for each in mine.field] == [
             (each.name, each.number, each.type, each.label) for each in its.field
         ]
+
+
+def test_what_everybody_knows_need_not_be_registered():
+    imports = "".join(f'import "{name}";' for name in KNOWN)
+    text = (
+        f'syntax = "proto3"; {imports} message M {{ confluent.type.Decimal price = 1 '
+        '[(confluent.field_meta) = {tags: ["PII"]}]; google.type.Date day = 2; google.type.Interval open = 3; }'
+    )
+    schema = read_schema("PROTOBUF", text)
+    assert [field.type_name for field in schema.tree.file.message_type[0].field] == [
+        ".confluent.type.Decimal",
+        ".google.type.Date",
+        ".google.type.Interval",
+    ]
+    own = 'syntax = "proto3"; package google.type; message Date { string text = 1; }'
+    mine = read_schema("PROTOBUF", text, {"google/type/date.proto": own})
+    assert mine.tree.others != schema.tree.others
+
+
+@pytest.mark.parametrize("module", [date_pb2, money_pb2, timeofday_pb2, latlng_pb2, month_pb2, dayofweek_pb2])
+def test_what_everybody_knows_is_what_it_is_elsewhere(module):
+    known = read_schema("PROTOBUF", KNOWN[module.DESCRIPTOR.name])
+    real = read_schema("PROTOBUF", base64.b64encode(module.DESCRIPTOR.serialized_pb).decode())
+    assert complaints(known, real) == complaints(real, known) == []
+    names = [[field.name for field in message.field] for message in known.tree.file.message_type]
+    assert names == [[field.name for field in message.field] for message in real.tree.file.message_type]
+    values = [[(each.name, each.number) for each in enum.value] for enum in known.tree.file.enum_type]
+    assert values == [[(each.name, each.number) for each in enum.value] for enum in real.tree.file.enum_type]
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../up.proto", "a\0b", "x" * 600, "a/../../b"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runnel.schemas.bounds import DEPTH_MAX, BadSchema
+from runnel.schemas.proto_known import with_known
 from runnel.schemas.proto_text import proto_text
 
 FILE = "runnel/registered.proto"
@@ -70,7 +71,7 @@ def _compile(text: str, others: dict[str, str]) -> Any:
         _check_depth(one)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for name, body in {**others, FILE: text}.items():
+        for name, body in with_known({**others, FILE: text}).items():
             if Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name or len(name) > 500:
                 raise BadSchema(f"the import path {name[:80]!r} cannot be used")
             path = root / name

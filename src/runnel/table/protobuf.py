@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.errors import Refused
+from runnel.schemas.proto_known import with_known
 from runnel.table.reasons import Unreadable
 from runnel.table.records_plain import read_long, write_long
 from runnel.table.shapes import NOT_NULLABLE, NULLABLE, Kind, Shape, Wire
@@ -55,7 +56,7 @@ def compile_proto(schema: str, references: dict[str, str] | None = None) -> Any:
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for name, text in {**(references or {}), FILE: schema}.items():
+        for name, text in with_known({**(references or {}), FILE: schema}).items():
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise Refused(f"protobuf import {name!r} leaves its folder")
             path = root / name
