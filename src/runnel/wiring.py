@@ -232,6 +232,7 @@ def engine_limits(settings: Settings) -> EngineLimits:
             offsets_kept_ms=settings.offsets_kept_ms,
         ),
         cache_bytes_max=settings.cache_bytes_max,
+        loading_bytes_max=settings.loading_bytes_max,
         ahead_bytes_max=settings.ahead_bytes_max,
     )
 

@@ -73,6 +73,8 @@ class EngineLimits:
     """How long each step of opening is tried while store or ledger cannot be reached."""
     cache_bytes_max: int = 128 * 1024 * 1024
     free_blocks_bytes_max: int = 32 * 1024 * 1024
+    loading_bytes_max: int = 64 * 1024 * 1024
+    """Bytes on their way from the store for reads; more reads wait."""
     ahead_bytes_max: int = 32 * 1024 * 1024
     """Bytes on their way from the store before anyone has asked for them."""
     ahead_bytes_per_stream: int = 8 * 1024 * 1024
@@ -164,7 +166,13 @@ class Engine:
             writer=self.membership.id if self.membership is not None else -1,
         )
         self.ingest = Ingest(flusher, world, limits.ingest)
-        fetcher = Fetcher(self.objects, self.cache, world, ahead_bytes_max=limits.ahead_bytes_max)
+        fetcher = Fetcher(
+            self.objects,
+            self.cache,
+            world,
+            loading_bytes_max=limits.loading_bytes_max,
+            ahead_bytes_max=limits.ahead_bytes_max,
+        )
         self.reader = Reader(fetcher, self.shards.of_stream, ahead_bytes=limits.ahead_bytes_per_stream)
         self.topics = Topics(self.propose, lambda: self.root, self.cluster.shards, world.chance.fork("topics"))
         self.buckets = Buckets(self.propose, self.shards, world)
@@ -315,6 +323,7 @@ class Engine:
             "bytes of appends under way": (self.ingest.inflight_bytes, self.ingest.inflight_bytes_bound),
             "bytes of objects cached": (self.cache.size, limits.cache_bytes_max),
             "bytes of free blocks": (self.pool.free_bytes, limits.free_blocks_bytes_max),
+            "bytes on their way for reads": (fetcher.loading.taken, limits.loading_bytes_max),
             "bytes read ahead": (fetcher.ahead_bytes, limits.ahead_bytes_max),
             "proposals without an answer": (self.proposer.unanswered, limits.proposer.waiting_max),
         }

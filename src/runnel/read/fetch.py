@@ -17,6 +17,7 @@ from runnel.read.plan import CHUNK, Part
 from runnel.read.rows import Rows
 from runnel.world.objects import Buffer, ObjectStore
 from runnel.world.objects.cache import ObjectCache
+from runnel.world.room import Room
 from runnel.world.world import World
 
 Loaded = Buffer | RunnelError
@@ -24,10 +25,17 @@ _TRAIL = -2  # stands for a place where a trail is fetched
 
 
 class Fetcher:
-    """Brings parts of objects into memory. `ahead_bytes_max` bounds what is read before anyone asked for it."""
+    """Brings parts of objects into memory.
 
-    def __init__(self, objects: ObjectStore, cache: ObjectCache, world: World, *, ahead_bytes_max: int) -> None:
+    `loading_bytes_max` bounds what is on its way for those who asked for it: who comes when it is reached waits.
+    `ahead_bytes_max` bounds what is read before anyone asked.
+    """
+
+    def __init__(
+        self, objects: ObjectStore, cache: ObjectCache, world: World, *, loading_bytes_max: int, ahead_bytes_max: int
+    ) -> None:
         self.cache = cache
+        self.loading = Room(loading_bytes_max)
         self.rows = Rows(objects)
         self._objects = objects
         self._world = world
@@ -90,9 +98,10 @@ class Fetcher:
         self.ahead_bytes -= length
 
     async def _bring(self, parts: list[Part]) -> list[Loaded]:
-        futures = self._begin(parts)
-        await asyncio.wait(set(futures))
-        return [future.result() for future in futures]
+        async with self.loading.share(sum(part.length for part in parts)):
+            futures = self._begin(parts)
+            await asyncio.wait(set(futures))
+            return [future.result() for future in futures]
 
     def _begin(self, parts: list[Part]) -> list[asyncio.Future[Loaded]]:
         """Futures for all parts; those that nobody is fetching yet are asked for, one request per object."""

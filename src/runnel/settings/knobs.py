@@ -347,6 +347,15 @@ class Settings:
             presets={"small": 256 * MiB, "large": 1024 * MiB},
         ),
     ] = 128 * MiB
+    loading_bytes_max: Annotated[
+        int,
+        Knob(
+            "Bytes on their way from the store for reads; when it is reached, more reads wait.",
+            unit="bytes",
+            low=1 * MiB,
+            presets={"large": 256 * MiB},
+        ),
+    ] = 64 * MiB
     ahead_bytes_max: Annotated[
         int,
         Knob(

@@ -78,6 +78,7 @@ SMALL_LIMITS = EngineLimits(
     upkeep=UpkeepLimits(sweep_every_ms=2000, sweep_grace_ms=3000, retention_check_ms=2000),
     cache_bytes_max=65_536,
     free_blocks_bytes_max=262_144,
+    loading_bytes_max=131_072,
     ahead_bytes_max=32_768,
     ahead_bytes_per_stream=16_384,
 )
