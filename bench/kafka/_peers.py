@@ -53,7 +53,7 @@ def started(name: str, *, options: tuple[str, ...] = (), heap: str = "1g") -> It
 def runnel(folder: Path, options: tuple[str, ...] = ()) -> Iterator[Peer]:
     bootstrap = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "runnel", "serve", "--json", "--kafka", bootstrap, "--http", "127.0.0.1:0"]
-    command += ["--data-dir", str(folder / "data"), "--log-level", "warning", *options]
+    command += ["--data-dir", str(folder / "data"), "--log-level", "warning", "--no-table-service", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         ready = json.loads(process.stdout.readline())

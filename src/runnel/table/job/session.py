@@ -34,7 +34,7 @@ appender.file.strategy.max = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """`memory_bytes` is what one executor's Python processes may take together; Spark sees to it on a cluster."""
+    """`memory_bytes` is what one executor's Python processes may take together; a cluster's containers are made for it."""
 
     master: str = "local[*]"
     folder: Path
@@ -83,7 +83,9 @@ def defaults(settings: SparkSettings, log4j: Path) -> dict[str, str]:
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.executor.memory": "512m",
-        "spark.executor.pyspark.memory": f"{mib}m",
+        # For YARN and Kubernetes, whose containers hold executors to it. Spark's own limit for Python
+        # (spark.executor.pyspark.memory) is one of addresses, of which Arrow takes many more than it fills.
+        "spark.executor.memoryOverhead": f"{mib}m",
         "spark.python.worker.reuse": "true",
         "spark.python.worker.memory": "256m",
         "spark.task.maxFailures": "4",
