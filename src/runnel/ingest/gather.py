@@ -67,6 +67,7 @@ class Ingest:
         """Take in a request. The producer is whoever waits for the answer (see window.py)."""
         self._take_in(ticket)
         self._gathered += ticket.batches
+        ticket.batches = []  # each refers to the ticket: otherwise all would wait for the collector
         reason = self._window.arrived(producer, ticket.size, self._world.clock.monotonic())
         if reason is not None:
             self._close_window(reason)
@@ -82,7 +83,8 @@ class Ingest:
         self._take_in(ticket)
         self._under_way += 1
         self._idle.clear()
-        self._flusher.flush(ticket.batches, lambda _: self._done(ticket.size), together=True)
+        batches, ticket.batches = ticket.batches, []
+        self._flusher.flush(batches, lambda _: self._done(ticket.size), together=True)
 
     def _take_in(self, ticket: Ticket) -> None:
         if self._closing:
