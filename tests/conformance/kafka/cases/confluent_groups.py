@@ -157,6 +157,32 @@ def members_of_the_new_protocol_share_by_range(stage):
     shared(stage, group_protocol="consumer", group_remote_assignor="range")
 
 
+@case(seconds=120)
+def members_change_to_the_new_protocol_one_by_one(stage):
+    """A classic group with members takes one of the new protocol, as in a rolling upgrade (KIP-848, migration)."""
+    topic = stage.topic(4)
+    first = member(stage, topic)
+    settled([first], [4])
+    second = member(stage, topic, group_protocol="consumer")
+    settled([first, second], [2, 2])
+    first.close()
+    settled([second], [4])
+    third = member(stage, topic, group_protocol="consumer")
+    settled([second, third], [2, 2])
+    second.close()
+    third.close()
+
+
+@case()
+def an_empty_group_changes_to_the_new_protocol_and_back(stage):
+    topic = stage.topic(1)
+    for n, protocol in enumerate(("classic", "consumer", "classic")):
+        sent(stage, topic, [{"value": b"%d" % n}])
+        consumer = member(stage, topic, group_protocol=protocol)
+        assert values(gathered([consumer], 1)) == [b"%d" % n]
+        consumer.close()
+
+
 @case(seconds=90)
 def cooperative_members_keep_what_they_have(stage):
     """When another comes, partitions that stay are not taken away in between."""
