@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -13,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from durable_streams import DurableStream, StreamExistsError, StreamNotFoundError
 
-from runnel.client.streams import Stream
+from runnel.client.streams import Patience, Stream
 from runnel.errors import NotThere
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance" / "http"
@@ -143,3 +144,35 @@ def test_everything_in_the_openapi_document_is_there(node):
             assert b"nothing is here" not in body
             seen += 1
     assert seen >= 19
+
+
+def test_a_producer_of_ours_survives_nodes_that_are_killed(start, free_port):
+    """Each append once and in order, though the node dies four times with requests under way."""
+    address = f"127.0.0.1:{free_port}"
+    done, total = [0], 240
+
+    def write():
+        patience = Patience(attempts_max=100, pause_seconds_max=0.5)
+        with Stream(f"http://{address}/v1/stream/kept", content_type="application/json", patience=patience) as stream:
+            stream.create()
+            with stream.producer("survivor") as producer:
+                for number in range(total):
+                    producer.append_json(number)
+                    done[0] = number + 1
+                producer.close_stream()
+
+    writer = threading.Thread(target=write)
+    node = start("--http", address)
+    writer.start()
+    for kill in range(1, 5):
+        while done[0] < kill * total // 6:
+            assert writer.is_alive(), "the writer has given up"
+            time.sleep(0.005)
+        node.process.kill()
+        node.process.communicate(timeout=PATIENCE)
+        node = start("--http", address)
+    writer.join(PATIENCE)
+    assert not writer.is_alive()
+    with Stream(f"http://{address}/v1/stream/kept") as stream:
+        assert [message for chunk in stream.read_all() for message in chunk.messages()] == list(range(total))
+        assert stream.about().closed
