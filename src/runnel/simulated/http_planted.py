@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from runnel.api.durable.chunks import Found
+from runnel.api.durable.making import Maker
 from runnel.api.durable.service import StreamService, Writer
 from runnel.api.streams.answers import Appended
 from runnel.api.streams.asks import AppendAsk
@@ -72,12 +73,18 @@ def planted_http_stale_tails() -> Scenario:
     return http(lake=CALM_LAKE, serving=serving(Stale))
 
 
-class Lavish(StreamService):
+class LavishMaker(Maker):
     """Lets forks begin at the tail of their source, wherever they were asked to."""
 
     async def _cut(self, source: Stream, fork: object, *, json: bool) -> tuple[int, bytes]:
         del fork, json
         return source.end, b""
+
+
+class Lavish(StreamService):
+    def __init__(self, engine: Engine, *, chunk_bytes_max: int) -> None:
+        super().__init__(engine, chunk_bytes_max=chunk_bytes_max)
+        self.maker = LavishMaker(engine)
 
 
 @scenario(hidden=True)

@@ -9,7 +9,7 @@ from runnel.api.buckets import records
 from runnel.api.buckets.addresses import Address
 from runnel.api.buckets.service import Records, TransactionFailed, traits_of
 from runnel.api.buckets.transactions import AFFINITY_TOKEN
-from runnel.api.durable.service import answer_of as protocol_answer_of
+from runnel.api.durable.trouble import answer_of as protocol_answer_of
 from runnel.api.messages import Response
 from runnel.api.problems import problem
 from runnel.api.streams import answers, caching, words

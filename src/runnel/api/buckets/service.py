@@ -11,8 +11,9 @@ from typing import NamedTuple
 from runnel.api.buckets.records import RecordAsk, first_record
 from runnel.api.buckets.transactions import Operation
 from runnel.api.durable.chunks import StreamGone
+from runnel.api.durable.making import Created
 from runnel.api.durable.payload import as_json
-from runnel.api.durable.service import Created, StreamService
+from runnel.api.durable.service import StreamService
 from runnel.api.streams.answers import Appended
 from runnel.api.streams.asks import CreateAsk
 from runnel.api.streams.content_types import is_json

@@ -11,8 +11,9 @@ from runnel.api.buckets.attributes import parse_attributes
 from runnel.api.buckets.records import record_ask
 from runnel.api.buckets.service import READ_BYTES_MAX, BucketService, traits_of
 from runnel.api.buckets.tails import RecordTails
+from runnel.api.durable.making import described
 from runnel.api.durable.routes import StreamRoutes, address_of, writer_of
-from runnel.api.durable.service import described, first_offset
+from runnel.api.durable.service import first_offset
 from runnel.api.messages import Request, Response
 from runnel.api.streams import answers as protocol
 from runnel.api.streams import asks, json_mode, words

@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from runnel.api.answer import Answer
-from runnel.api.durable.service import StreamService, Writer, answer_of
+from runnel.api.durable.service import StreamService, Writer
 from runnel.api.durable.tails import Tails
+from runnel.api.durable.trouble import answer_of
 from runnel.api.durable.views import ProtocolView, range_of, read_response
 from runnel.api.messages import Request, Response
 from runnel.api.routes import Found as Parts

@@ -19,7 +19,8 @@ from typing import Any
 
 from runnel.api.answer import Answer
 from runnel.api.durable.chunks import Chunk, Found
-from runnel.api.durable.service import StreamService, answer_of
+from runnel.api.durable.service import StreamService
+from runnel.api.durable.trouble import answer_of
 from runnel.api.durable.views import View, Where
 from runnel.api.messages import Response
 from runnel.api.streams import answers, sse

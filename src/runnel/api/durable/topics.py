@@ -18,8 +18,9 @@ import msgspec
 
 from runnel.api.answer import Answer
 from runnel.api.durable.chunks import Chunk, Chunks, Found, StreamGone
-from runnel.api.durable.service import StreamService, answer_of
+from runnel.api.durable.service import StreamService
 from runnel.api.durable.tails import Tails
+from runnel.api.durable.trouble import answer_of
 from runnel.api.durable.views import Where
 from runnel.api.messages import Request, Response
 from runnel.api.routes import Found as Parts
