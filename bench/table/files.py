@@ -1,12 +1,12 @@
-"""Write-ahead slices to Parquet and back, on one core: `python bench/table/files.py [--json] [--records N]`.
+"""Write-ahead slices to Parquet and back, on one core: `python bench/table/files.py [--people] [--records N]`.
 
 Records are page views of a shop as such events look: ten fields, about 1 KB, some fields of few values (user agents,
 pages, countries), some of which each value is another (ids, times, what people searched for). They come as Avro and as
 JSON by a schema, and as JSON that is kept raw; batches of 64 KB, compressed with LZ4, in objects of 4 MiB.
 
 MiB/s are of records, unfolded, by the processor's time of this process, everything included: fetching from memory,
-unfolding, decoding, checking that the values come back byte by byte, writing Parquet, statistics, putting. `size` is
-Parquet, trails and kept originals as a share of the LZ4 batches; requests are per GB (10^9 bytes) of records.
+unfolding, decoding, checking that the values come back byte by byte, writing Parquet, statistics, putting. Stored bytes
+are Parquet, trails and kept originals; requests are per GB (10^9 bytes) of records.
 """
 
 import argparse
@@ -88,8 +88,8 @@ class Shop:
 
     def variants(self, user):
         """The experiments that a user is in; nearly always the same variant, and always the same for one user."""
-        mine = random.Random(user)
-        return ";".join(f"{flag}={mine.choices('abc', (85, 10, 5))[0]}" for flag in self.flags)
+        mine = random.Random(user).choices("abc", (85, 10, 5), k=len(self.flags))
+        return ";".join(f"{flag}={variant}" for flag, variant in zip(self.flags, mine, strict=True))
 
     def view(self, n):
         chance = self.chance
@@ -184,10 +184,10 @@ async def measure(kind, count):
     return {
         "record_bytes": round(unfolded / count),
         "write_mib_s": round(unfolded / 2**20 / used, 1),
-        "write_mib_s_wall": round(unfolded / 2**20 / wall, 1),
+        "wall_write_mib_s": round(unfolded / 2**20 / wall, 1),
         "back_mib_s": round(unfolded / 2**20 / back, 1),
-        "size": round(stored / source, 3),
-        "lz4": round(source / unfolded, 3),
+        "stored_bytes_per_lz4_byte": round(stored / source, 3),
+        "lz4_bytes_per_byte": round(source / unfolded, 3),
         "puts_per_gb": round(written.puts / per_gb, 1),
         "gets_per_gb": round(written.gets / per_gb, 1),
         "back_gets_per_gb": round(gets / per_gb, 1),
@@ -196,18 +196,17 @@ async def measure(kind, count):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--people", action="store_true", help="a table instead of JSON")
     parser.add_argument("--records", type=int, default=150_000)
     asked = parser.parse_args()
     results = {kind: asyncio.run(measure(kind, asked.records)) for kind in RULES}
     results["peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    if asked.json:
+    if not asked.people:
         print(json.dumps(results))
         return
-    names = list(next(iter(results.values())))
-    print(f"{'':22}" + "".join(f"{kind:>10}" for kind in RULES))
-    for name in names:
-        print(f"{name:22}" + "".join(f"{results[kind][name]:>10}" for kind in RULES))
+    print(f"{'':28}" + "".join(f"{kind:>10}" for kind in RULES))
+    for name in results["raw"]:
+        print(f"{name:28}" + "".join(f"{results[kind][name]:>10}" for kind in RULES))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sealed batches to columns and back, MB/s of record bytes on one core: `python bench/table/records.py [--json]`.
+"""Sealed batches to columns and back, MB/s of record bytes on one core: `python bench/table/records.py [--people]`.
 
 Beside our splitters stands a client library's own reader (compiled, but one object a record).
 """
@@ -42,7 +42,7 @@ def rows_of(count, size):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--people", action="store_true", help="lines instead of JSON")
     asked = parser.parse_args()
     results = {"compiled": compiled.helper is not None}
     for size in (128, 1024):
@@ -61,7 +61,7 @@ def main():
         few = data[: len(data) // 20]
         results[f"open_plain_{size}"] = best(lambda few=few: list(open_runs(few)), total / 20, 1)
         compiled.helper = helper
-    print(json.dumps(results) if asked.json else "\n".join(f"{name:24}{value}" for name, value in results.items()))
+    print("\n".join(f"{name:24}{value}" for name, value in results.items()) if asked.people else json.dumps(results))
 
 
 if __name__ == "__main__":
