@@ -192,7 +192,7 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     BucketRoutes(buckets, protocol, RecordTails(buckets, tail_limits(settings))).add_to(routes)
     doors: list[Door] = [
         KafkaDoor(Broker.of(engine, settings), settings),
-        HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks), settings.http),
+        HttpDoor(HttpServer(routes, clock=world.clock, tasks=world.tasks, metrics=world.metrics), settings.http),
     ]
 
     async def arrive(addresses: dict[str, str]) -> None:

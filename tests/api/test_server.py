@@ -14,6 +14,7 @@ from runnel.api.server import Answer, HttpServer, Limits, Request, Response, asy
 from runnel.errors import Overloaded, Refused
 from runnel.world.clock import SystemClock
 from runnel.world.tasks import Tasks
+from runnel.world.telemetry.metrics import Metrics
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
@@ -727,3 +728,19 @@ def test_no_bytes_bring_out_a_story_or_leave_anything_behind(message: bytes, dat
     assert server.connections == 0
     assert b"Traceback" not in got
     assert got.count(b"HTTP/1.1 5") == 0
+
+
+def test_a_scrape_tells_of_connections_and_requests(serving, quick, run):
+    async def story():
+        metrics = Metrics()
+        async with serving(lambda _, respond: respond(Response(204)), limits=quick(), metrics=metrics) as (_, connect):
+            client = await connect()
+            for _ in range(3):
+                await client.ask("GET / HTTP/1.1")
+            assert "runnel_http_connections 1\n" in metrics.render()
+            async with asyncio.timeout(5):
+                while "runnel_http_requests_total 3\n" not in metrics.render():  # noqa: ASYNC110  a timer of the server brings it
+                    await asyncio.sleep(0.01)
+            assert "runnel_http_mishaps_total 0\n" in metrics.render()
+
+    run(story())

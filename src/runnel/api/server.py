@@ -32,6 +32,7 @@ from runnel.errors import RunnelError
 from runnel.world.clock import Clock
 from runnel.world.tasks import Tasks
 from runnel.world.telemetry.log import get_log
+from runnel.world.telemetry.metrics import Counter, Metrics
 
 log = get_log("api")
 
@@ -70,7 +71,7 @@ class HttpServer:
 
     def __init__(
         self, handle: Handle | AsyncHandler, *, limits: Limits | None = None, clock: Clock, tasks: Tasks | None = None,
-        body_limit: BodyLimit | None = None,
+        body_limit: BodyLimit | None = None, metrics: Metrics | None = None,
     ) -> None:  # fmt: skip
         self.limits = limits or Limits()
         self.inflight_body_bytes = 0
@@ -90,10 +91,32 @@ class HttpServer:
         self._second = -1
         self.now = 0.0
         self.prefix = SAFETY
+        self._counters: tuple[Counter, Counter] | None = None
+        self._counted = (0, 0)
+        if metrics is not None:
+            self._measure(metrics)
 
     @property
     def connections(self) -> int:
         return len(self._connections)
+
+    def _measure(self, metrics: Metrics) -> None:
+        """What a scrape reads; the two counters are brought up to date by the sweeping timer, not by requests."""
+        metrics.gauge("runnel_http_connections", "Connections of HTTP clients.", read=lambda: self.connections)
+        metrics.gauge(
+            "runnel_http_body_bytes", "Bytes of request bodies in work.", read=lambda: self.inflight_body_bytes
+        )
+        self._counters = (
+            metrics.counter("runnel_http_requests_total", "Requests of HTTP clients."),
+            metrics.counter("runnel_http_mishaps_total", "Requests that failed by a mistake of ours."),
+        )
+
+    def _count(self) -> None:
+        if self._counters is not None:
+            requests, mishaps = self._counted
+            self._counters[0].add(self.requests - requests)
+            self._counters[1].add(self.mishaps - mishaps)
+            self._counted = (self.requests, self.mishaps)
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -177,6 +200,7 @@ class HttpServer:
     def _sweep(self) -> None:
         self._timer = None
         self._tick()
+        self._count()
         for connection in tuple(self._connections):
             connection.sweep(self.now)
         if self._connections:
