@@ -1,5 +1,7 @@
 """Where partitions begin and end, how much they hold, and how their beginning is cut off."""
 
+import asyncio
+
 from tests.broker.stock import stock
 from tests.broker.test_produce import batch, fetch, offsets_at, produce
 
@@ -166,5 +168,32 @@ def test_stock_admin_clients_cut_off_beginnings_and_ask_for_sizes(cluster, run):
             assert await offsets_at(client, topic, -2) == [(0, 3)]
             assert "low_watermark" in said, said
             assert "partition_size" in said, said
+
+    run(story())
+
+
+def test_a_topic_that_another_broker_made_a_moment_ago_is_found(cluster, run):
+    async def story():
+        async with cluster.serve() as one, cluster.serve() as other, await other.client() as client:
+            for turn, ask in enumerate(
+                (
+                    lambda name: client.ask(delete(name, _0=0), 2),
+                    lambda name: client.ask(
+                        OffsetForLeaderEpochRequest(
+                            topics=[OffsetForLeaderTopic(topic=name, partitions=[OffsetForLeaderPartition()])]
+                        ),
+                        4,
+                    ),
+                )
+            ):
+                following = [follower._following for follower in other.engine.shards]
+                for task in following:
+                    task.cancel()  # nothing is heard of what others do, but by asking
+                await asyncio.wait(following)
+                topic = await one.engine.topics.create(f"new-{turn}")
+                answer = await ask(topic.name)
+                assert [each.error_code for each in answer.topics[0].partitions] == [0]
+            topic = await one.engine.topics.create("newest")
+            assert await offsets_at(client, topic, -1) == [(0, 0)]
 
     run(story())

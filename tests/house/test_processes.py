@@ -3,14 +3,31 @@
 import json
 import os
 import signal
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.broker import stock
 from tests.house.test_serve import get
 
+from runnel.world.chance import Chance
+
 PARTITIONS = 6
+
+
+@pytest.fixture
+def port():
+    """A free one with a free one behind it, where the system gives none to those who ask for any."""
+    for base in Chance().sample(range(15_000, 30_000), 100):
+        with (
+            suppress(OSError),
+            socket.create_server(("127.0.0.1", base)),
+            socket.create_server(("127.0.0.1", base + 1)),
+        ):
+            return base
+    pytest.fail("no two ports are free")
 
 
 def make_topic(address):
@@ -67,11 +84,11 @@ def test_nodes_over_one_store_and_ledger_lose_one_and_an_idempotent_producer_los
     assert victim not in stock.ended(stock.begin("confluent_leaders", addresses[0], topic="orders")).values()
 
 
-def test_a_process_that_is_killed_comes_back_and_an_idempotent_producer_loses_nothing(start, free_port):
-    node = start("--processes", "2", "--kafka", f"127.0.0.1:{free_port}", "--object-age-ms-max", "50")
+def test_a_process_that_is_killed_comes_back_and_an_idempotent_producer_loses_nothing(start, port):
+    node = start("--processes", "2", "--kafka", f"127.0.0.1:{port}", "--object-age-ms-max", "50")
     addresses = node.ready["ready"]["kafka"]
     first, second = addresses.split(",")
-    assert [int(each.rpartition(":")[2]) for each in (first, second)] == [free_port, free_port + 1]
+    assert [int(each.rpartition(":")[2]) for each in (first, second)] == [port, port + 1]
     make_topic(first)
     pids = children_of(node.process.pid)
     assert len(pids) == 2
@@ -89,6 +106,20 @@ def test_a_process_that_is_killed_comes_back_and_an_idempotent_producer_loses_no
     assert code == 0
     assert log.count("process_died") == 2
     assert not any(map(alive, again))
+
+
+def test_a_node_that_is_killed_and_started_again_has_every_acknowledged_record_once(start, port):
+    words = ["--kafka", f"127.0.0.1:{port}", "--object-age-ms-max", "50"]
+    node = start(*words)
+    address = node.ready["ready"]["kafka"]
+    make_topic(address)
+    writing = stock.begin("confluent_produce_for", address, topic="orders", partitions=PARTITIONS, seconds=3.0)
+    time.sleep(1.0)
+    node.stop(signal.SIGKILL)
+    node = start(*words)
+    told = stock.ended(writing)
+    found = stock.ended(stock.begin("confluent_read_all", address, topic="orders", partitions=PARTITIONS))
+    check_exactly_once(told, found)
 
 
 def test_each_process_is_a_node_of_its_own_and_finds_its_number_again(start):
@@ -136,9 +167,7 @@ def test_a_process_that_dies_again_and_again_takes_the_node_down(start, tmp_path
         (["--kafka", "127.0.0.1:PORT"], "is in use"),
     ],
 )
-def test_a_node_that_cannot_be_is_refused_with_the_reason(runnel, free_port, words, says):
-    import socket
-
+def test_a_node_that_cannot_be_is_refused_with_the_reason(runnel, words, says):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1] - 1  # the second process wants the one that is taken
         words = [word.replace("PORT", str(port)) for word in words]

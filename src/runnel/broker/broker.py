@@ -64,6 +64,8 @@ def limits_of(settings: Settings) -> Limits:
         request_bytes_max=settings.kafka_request_bytes_max,
         receive_bytes_max=settings.kafka_receive_bytes_max,
         fetch_bytes_max=settings.kafka_fetch_bytes_max,
+        unsent_bytes_max=settings.kafka_unsent_bytes_max,
+        sessions_max=settings.kafka_sessions_max,
         idle_seconds=settings.kafka_idle_ms_max / 1000,
     )
 

@@ -7,6 +7,7 @@ them (see engine/topic_names.py); a listing of all topics leaves them out, for t
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
 from runnel.codec.errors import ErrorCode
 from runnel.engine import Engine
@@ -87,6 +88,13 @@ class Catalog:
         streams = filter(None, map(stream_name, missing))
         for shard in sorted({self._engine.named.shard_of(name) for name in streams}):
             await self._engine.catch_up(shard)
+
+    async def find_out(self, names: Iterable[str]) -> None:
+        """Look closer if one of these names is not known here: it may have been made elsewhere a moment ago."""
+        names = list(names)
+        if any(self.topic(name) is None for name in names):
+            with suppress(RunnelError):  # what is known here is told all the same
+                await self.refresh(names)
 
     async def create_on_demand(self, name: str) -> Topic | ErrorCode:
         """Make a topic because a client asked for its metadata."""

@@ -108,6 +108,7 @@ _NAMES: tuple[tuple[str, str, Kind], ...] = (
     ("log.dirs", "data_dir", Kind.STRING),
     ("log.retention.check.interval.ms", "retention_check_ms", Kind.LONG),
     ("max.connections", "kafka_connections_max", Kind.INT),
+    ("max.incremental.fetch.session.cache.slots", "kafka_sessions_max", Kind.INT),
     ("num.partitions", "topic_partitions", Kind.INT),
     ("producer.id.expiration.ms", "producers_kept_ms", Kind.INT),
     ("socket.request.max.bytes", "kafka_request_bytes_max", Kind.INT),

@@ -166,6 +166,18 @@ class Settings:
         int,
         Knob("The largest answer to one Fetch, whatever the client allows.", unit="bytes", low=4096, high=2**30),
     ] = 16 * MiB
+    kafka_unsent_bytes_max: Annotated[
+        int,
+        Knob(
+            "Memory for answers that Kafka clients have not taken yet; beyond it, a Fetch waits and gets nothing.",
+            unit="bytes",
+            low=MiB,
+            presets={"large": 1024 * MiB},
+        ),
+    ] = 128 * MiB
+    kafka_sessions_max: Annotated[
+        int, Knob("Fetch sessions of Kafka clients; beyond it, clients are served without one.", low=0, high=1_000_000)
+    ] = 1000
     kafka_idle_ms_max: Annotated[
         int, Knob("A Kafka connection that is silent for so long is closed.", unit="ms", low=1000)
     ] = 600_000

@@ -23,6 +23,7 @@ TO_THE_END = -1
 
 def handlers(broker: Broker) -> Mapping[int, Handler]:
     async def delete_records(call: Call) -> DeleteRecordsResponse:
+        await broker.catalog.find_out(topic.name for topic in call.request.topics)
         topics = []
         by_shard: dict[ShardId, dict[StreamId, DeleteRecordsPartitionResult]] = {}
         wanted: dict[StreamId, int] = {}

@@ -22,6 +22,7 @@ from runnel.model import StreamId
 
 def handlers(broker: Broker) -> Mapping[int, Handler]:
     async def offset_for_leader_epoch(call: Call) -> OffsetForLeaderEpochResponse:
+        await broker.catalog.find_out(topic.topic for topic in call.request.topics)
         topics = []
         sought: list[tuple[StreamId, EpochEndOffset]] = []
         for asked in call.request.topics:

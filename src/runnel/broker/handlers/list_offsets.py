@@ -30,6 +30,7 @@ TOGETHER_MAX = 32
 def handlers(broker: Broker) -> Mapping[int, Handler]:
     async def list_offsets(call: Call) -> ListOffsetsResponse:
         request = call.request
+        await broker.catalog.find_out(topic.name for topic in request.topics)
         times_asked = Counter(
             (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
         )
