@@ -3,14 +3,16 @@
 import asyncio
 import pickle
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pytest
 from tests.lake.conftest import ORDER, ORDER_2, avro, record
 
-from runnel.errors import NotThere, Refused
+from runnel.errors import NotThere, Refused, Unavailable
+from runnel.lake import rows as rows_of_pieces
 from runnel.lake.options import read_options
-from runnel.lake.places import open_lake, settings_of
+from runnel.lake.places import look_again, open_lake, settings_of
 from runnel.lake.rows import read_piece
 
 
@@ -117,6 +119,36 @@ def test_the_tables_own_files_are_read_as_they_are(place, wanted):
         for how in (scan, direct)
     )
     assert as_they_are == again == before[2:-3]
+
+
+def test_rows_that_a_sweep_has_taken_from_under_a_reader_are_looked_for_again(place, monkeypatch):
+    for name in ("RUNNEL_OBJECTS", "RUNNEL_LEDGER"):
+        monkeypatch.delenv(name, raising=False)
+    (first,) = place.register("swept-value", ORDER)
+    place.fill("swept", [(0, [record(avro(first, 10 * batch + n, "a")) for n in range(10)]) for batch in range(6)])
+    options = place.options("swept")
+    with open_lake(settings_of(options, {})) as lake:
+        scan = lake.scan(options)
+        (piece,) = lake.pieces(scan, {0: (5, 55)}, 1 << 20)
+    monkeypatch.setattr(rows_of_pieces, "PORTION_BYTES", 300)
+    again = partial(look_again, options, scan)
+    reading = read_piece(scan, piece, again)
+    found = [next(reading)]
+    place.compact("swept")
+    for part in piece.parts:
+        (place.folder / "objects" / part.name).unlink()
+    found += list(reading)
+    assert pa.Table.from_batches(found).column("id").to_pylist() == list(range(5, 55))
+    with pytest.raises(Unavailable, match="start the query again"):
+        list(read_piece(scan, piece))
+
+    async def truncate():
+        async with place.engine() as engine:
+            await engine.truncate({engine.stream_of("swept", 0): 30})
+
+    asyncio.run(truncate())
+    with pytest.raises(Unavailable, match="retention was faster"):
+        list(read_piece(scan, piece, again))
 
 
 def test_a_topic_without_values_has_the_columns_of_its_subject(place):

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from runnel.engine import Engine
 from runnel.engine.cluster import NAME as CLUSTER
-from runnel.errors import NotThere, Refused
+from runnel.errors import NotThere, Refused, Unavailable
 from runnel.lake.options import EARLIEST, LATEST, Ends, Options
 from runnel.lake.rows import learned
 from runnel.lake.scan import Piece, Scan, cut
@@ -250,6 +250,18 @@ class Lake:
         if topic is None:
             raise NotThere(f"topic '{name}' does not exist")
         return topic
+
+
+def look_again(options: Options, scan: Scan, piece: Piece) -> Piece:
+    """The same rows, where they lie now. Whoever asks needs a way to the ledger."""
+    with open_lake(settings_of(options)) as lake:
+        found = lake.pieces(scan, {piece.partition: (piece.first, piece.end)}, EVERYTHING)
+    if len(found) != 1 or (found[0].first, found[0].end) != (piece.first, piece.end):
+        raise Unavailable(
+            f"rows {piece.first} to {piece.end - 1} of partition {piece.partition} of '{scan.topic}' are gone meanwhile: "
+            "retention was faster than the query"
+        )
+    return found[0]
 
 
 def settings_of(options: Options, environ: Mapping[str, str] = os.environ) -> Settings:

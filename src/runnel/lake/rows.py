@@ -9,7 +9,8 @@ not have is null. Rows whose values cannot be read are left out, as the topic's 
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -33,36 +34,55 @@ from runnel.world.objects.seam import Buffer, ObjectStore
 PORTION_BYTES = 8 << 20
 """Sealed batches that are fetched together."""
 UNFOLDED_BYTES_MAX = 16 << 20
+TRIES_MAX = 3
+"""How often a piece is looked for again."""
 OFFSET_ID = next(column.id for column in RECORD_COLUMNS if column.name == OFFSET)
 GROWTHS_MAX = 100
 """How often a piece may meet schemas that were not known when it was planned."""
 
 
-def read_piece(scan: Scan, piece: Piece) -> Iterator[pa.RecordBatch]:
-    """All rows of a piece; waits for bytes."""
-    yield from _read(piece, _Reading(scan, piece))
+Again = Callable[[Piece], Piece]
+"""Where the rows of a piece lie now; asked when an object is not where it was."""
+
+
+def read_piece(scan: Scan, piece: Piece, again: Again | None = None) -> Iterator[pa.RecordBatch]:
+    """All rows of a piece; waits for bytes.
+
+    Between a cut and its reading, a table may come by and a sweep after it: `again` says where to look then.
+    """
+    yield from _read(piece, _Reading(scan, piece), again)
 
 
 def learned(scan: Scan, sample: Piece) -> TableColumns:
     """The columns of a topic after the values of a sample were met."""
     reading = _Reading(scan, sample)
-    for _ in _read(sample, reading):
+    for _ in _read(sample, reading, None):
         pass
     return reading.columns
 
 
-def _read(piece: Piece, reading: "_Reading") -> Iterator[pa.RecordBatch]:
+def _read(piece: Piece, reading: "_Reading", again: Again | None) -> Iterator[pa.RecordBatch]:
     with asyncio.Runner() as runner:
         objects = open_store(reading.scan.store, clock=SystemClock(), chance=Chance())
         try:
-            for portion in _portions(piece.parts):
+            waiting = list(_portions(piece.parts))
+            tries = 0
+            while waiting:
                 try:
-                    found = runner.run(_fetch(objects, portion, piece, reading.table_columns))
+                    found = runner.run(_fetch(objects, waiting[0], piece, reading.table_columns))
                 except NotThere as gone:
-                    raise Unavailable(
-                        f"rows {piece.first} to {piece.end - 1} of partition {piece.partition} of "
-                        f"'{reading.scan.topic}' lie elsewhere by now ({gone}): start the query again"
-                    ) from None
+                    tries += 1
+                    if again is None or tries > TRIES_MAX:
+                        raise Unavailable(
+                            f"rows {piece.first} to {piece.end - 1} of partition {piece.partition} of "
+                            f"'{reading.scan.topic}' lie elsewhere by now ({gone}): start the query again"
+                        ) from None
+                    left = replace(piece, first=max(piece.first, waiting[0][0].first))
+                    piece = again(left)
+                    reading.goes_on(piece)
+                    waiting = list(_portions(piece.parts))
+                    continue
+                del waiting[0]
                 yield from reading.rows(found)
         finally:
             runner.run(objects.close())
@@ -145,7 +165,6 @@ class _Reading:
 
     def __init__(self, scan: Scan, piece: Piece) -> None:
         self.scan = scan
-        self._piece = piece
         self.columns = scan.columns
         self._schema = scan.schema()
         self._wanted = scan.handed_over
@@ -154,6 +173,11 @@ class _Reading:
             if scan.table_ids
             else None
         )
+        self.goes_on(piece)
+
+    def goes_on(self, piece: Piece) -> None:
+        """What follows is read for this piece."""
+        self._piece = piece
         only = tuple(Slice(part.name, part.place, part.length, part.first, part.end) for part in piece.parts)
         self._range = Range(
             stream=piece.stream, partition=piece.partition, slices=only, start=piece.first, aborted=piece.aborted

@@ -19,6 +19,7 @@ asks for the latest offset once: it takes all there is in one trigger, or as muc
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from pyspark.sql.types import StructType
 
 from runnel.errors import Refused
 from runnel.lake.options import Options, read_options
-from runnel.lake.places import Bounds, Lake, open_lake, settings_of
+from runnel.lake.places import Bounds, Lake, look_again, open_lake, settings_of
 from runnel.lake.rows import read_piece
 from runnel.lake.scan import Piece, Scan
 from runnel.lake.triggers import Progress
@@ -59,13 +60,14 @@ class RunnelDataSource(DataSource):
 class Task(InputPartition):
     """What one task reads."""
 
-    def __init__(self, scan: Scan, piece: Piece) -> None:
+    def __init__(self, options: Options, scan: Scan, piece: Piece) -> None:
+        self.options = options
         self.scan = scan
         self.piece = piece
 
 
 def _rows_of(task: Task) -> Iterator[pa.RecordBatch]:
-    return read_piece(task.scan, task.piece)
+    return read_piece(task.scan, task.piece, partial(look_again, task.options, task.scan))
 
 
 def _scan(lake: Lake, options: Options, schema: StructType) -> Scan:
@@ -92,7 +94,10 @@ class RunnelReader(DataSourceReader):
         options = self._options
         with open_lake(settings_of(options)) as lake:
             scan = _scan(lake, options, self._schema)
-            return [Task(scan, piece) for piece in lake.pieces(scan, lake.range_of(options), options.partition_bytes)]
+            return [
+                Task(options, scan, piece)
+                for piece in lake.pieces(scan, lake.range_of(options), options.partition_bytes)
+            ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task), "tasks are what was planned"
@@ -157,7 +162,8 @@ class RunnelStreamReader(DataSourceStreamReader):
                 )
             wanted[partition] = (begin, stop)
         scan = self._scanned
-        return [Task(scan, piece) for piece in self.lake.pieces(scan, wanted, self._options.partition_bytes)]
+        pieces = self.lake.pieces(scan, wanted, self._options.partition_bytes)
+        return [Task(self._options, scan, piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task), "tasks are what was planned"
