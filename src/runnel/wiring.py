@@ -171,7 +171,8 @@ async def build(settings: Settings, parts: AsyncExitStack, data_dir: DataDir | N
     assert membership is not None, "a node is one among others"
     if data_dir is not None:
         data_dir.remember(membership.id, membership.incarnation)
-    health.vital("shards", engine.trouble)
+    health.vital("root shard", engine.vital_trouble)
+    health.require("upgrade", engine.needs_upgrade)
     if (child := _table_child(settings, engine, world)) is not None:
         parts.push_async_callback(child.close)
     routes = Routes(options=PREFLIGHT)

@@ -37,6 +37,7 @@ from runnel.ingest.gather import Ingest, IngestLimits
 from runnel.ingest.ticket import Answer, Ticket
 from runnel.ingest.window import Producer
 from runnel.metadata.buckets import placement_of
+from runnel.metadata.encoding import NewerVersion
 from runnel.metadata.entry import Update
 from runnel.metadata.follower import Follower, FollowerLimits
 from runnel.metadata.ledger import Ledger
@@ -134,6 +135,11 @@ class Engine:
             await self._close_parts()
             raise
         self._open = True
+        self.world.metrics.gauge(
+            "runnel_shards_stopped",
+            "Shards that cannot be followed: see `runnel doctor`.",
+            read=lambda: len(self._stopped()),
+        )
 
     async def _open_parts(self) -> None:
         world, limits = self.world, self.limits
@@ -312,8 +318,21 @@ class Engine:
         return await self.proposer.propose(shard, update)
 
     def trouble(self) -> str | None:
-        """Why this engine cannot do its work any more, for those who watch its health."""
-        return next((str(follower.stopped) for follower in self.shards if follower.stopped is not None), None)
+        """Why some shard cannot be followed any more."""
+        return next((str(follower.stopped) for follower in self._stopped()), None)
+
+    def vital_trouble(self) -> str | None:
+        """Why this engine can do nothing any more: without the root nobody finds anything."""
+        return next((str(follower.stopped) for follower in self._stopped() if follower.shard == ROOT), None)
+
+    def needs_upgrade(self) -> str | None:
+        """Why others, which are newer, should be asked instead. (A damaged shard is damaged for everyone.)"""
+        return next(
+            (str(follower.stopped) for follower in self._stopped() if isinstance(follower.stopped, NewerVersion)), None
+        )
+
+    def _stopped(self) -> list[Follower]:
+        return [follower for follower in self.shards if follower.stopped is not None]
 
     def occupancy(self) -> dict[str, tuple[int, int]]:
         """Everything in memory that grows with use: how much of it there is, and the most that there may be."""
