@@ -38,13 +38,13 @@ class Reaper:
 
     def __init__(self, at):
         self.left = at
-        self.steps = []
+        self.last = ""
 
     def __call__(self, step):
         if self.left == 0:
             raise Killed
         self.left -= 1
-        self.steps.append(step)
+        self.last = step
         if self.left == 0:
             raise Killed(step)
 
@@ -81,8 +81,8 @@ class Run:
             async with self.lake.service(engine, reached=reaper, holder=f"planner {self.planners}") as service:
                 synced = await service.sync()
                 assert synced.round.trouble == {}, synced.round.trouble
-        except Killed as killed:
-            self.reached[str(killed)] += 1
+        except Killed:
+            self.reached[reaper.last] += 1
             return False
         return True
 
