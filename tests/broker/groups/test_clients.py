@@ -1,6 +1,7 @@
 """Stock clients in consumer groups: they subscribe, rebalance, commit and resume."""
 
 import asyncio
+import contextlib
 from collections import Counter
 
 import pytest
@@ -347,3 +348,44 @@ def test_a_group_goes_from_one_protocol_to_the_other_while_nobody_is_in_it_and_k
             assert sorted(seen, key=int) == [b"%d" % number for number in range(42)]
 
     run(story())
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_changes_its_protocol_while_it_is_at_work_and_back(cluster, run, strategy):
+    classic = Cooperative if strategy == "cooperative-sticky" else Confluent
+
+    def machine_of(node):
+        return node.broker.groups.machine("readers")
+
+    async def story():
+        async with cluster.serve(**QUICK) as node:
+            await filled(node)
+            old = [classic(node.address, partition_assignment_strategy=strategy) for _ in range(2)]
+            new = [Modern(node.address) for _ in range(2)]
+            for each in (*old, *new):
+                each.forgives = True  # a commit that crosses a rebalance is refused, as by Kafka
+            async with contextlib.AsyncExitStack() as leaving:
+                async with old[0], old[1]:
+                    await until(lambda: evenly(*old))
+                    assert machine_of(node).kind == "classic"
+                    await leaving.enter_async_context(new[0])
+                    await until(lambda: new[0].assigned and evenly_spread(*old, new[0]))
+                    assert {bool(each.protocols) for each in machine_of(node).members.values()} == {True, False}
+                async with new[1]:
+                    await until(lambda: evenly(*new))
+                    assert machine_of(node).kind == "consumer"
+                async with classic(node.address, partition_assignment_strategy=strategy) as last:
+                    last.forgives = True
+                    await until(lambda: evenly(new[0], last))
+                    await leaving.aclose()
+                    await until(lambda: shared_out([last]))
+                    assert machine_of(node).kind == "classic"
+                    everyone = (*old, *new, last)
+                    await until(lambda: len({value for each in everyone for value in each.seen}) == 40)
+
+    run(story())
+
+
+def evenly_spread(*consumers):
+    sizes = [len(each.assigned) for each in consumers]
+    return shared_out(consumers) and max(sizes) - min(sizes) <= 1

@@ -364,8 +364,9 @@ def test_commits_need_the_members_epoch(story):
 def test_members_do_not_notice_another_coordinator(story):
     first, second = story.member("a"), story.member("b", instance="2")
     story.settle(first, second)
-    owned = first.owned, second.owned
+    owned, kept = (first.owned, second.owned), story.group.kept()
     story.take_over()
+    assert story.group.kept() == kept
     story.settle(first, second)
     assert (first.owned, second.owned) == owned
     assert (first.epoch, second.epoch) == (2, 2)

@@ -39,11 +39,22 @@ CONSUMERS = KeptConsumers(
     ],
     {T: 3, U: 1},
 )  # fmt: skip
+MIXED = KeptConsumers(
+    8,
+    "range",
+    [
+        KeptConsumer(
+            "m2", None, None, "billing", "/10.0.0.1", 300_000, ["orders"], None, None, 8, 6, "stable",
+            {T: [0]}, {}, {T: [0]}, [("range", b"wants")], 10_000,
+        )
+    ],
+    {T: 1},
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "kept", "decode"),
-    [("classic-v1", CLASSIC, decode_classic), ("consumers-v1", CONSUMERS, decode_consumers)],
+    [("classic-v1", CLASSIC, decode_classic), ("consumers-v2", MIXED, decode_consumers)],
 )
 def test_kept_groups_keep_their_bytes_for_ever(name, kept, decode):
     path = GOLDEN / f"{name}.bin"
@@ -54,6 +65,10 @@ def test_kept_groups_keep_their_bytes_for_ever(name, kept, decode):
     for cut in range(1, len(path.read_bytes())):
         with pytest.raises(Corrupt):
             decode(path.read_bytes()[:cut], "g")
+
+
+def test_what_was_kept_before_members_of_both_protocols_could_meet_is_still_read():
+    assert decode_consumers((GOLDEN / "consumers-v1.bin").read_bytes(), "g") == CONSUMERS
 
 
 def test_a_group_that_never_had_members_has_nothing_kept():

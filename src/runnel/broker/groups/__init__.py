@@ -5,6 +5,7 @@ member       one member of a classic group; who a member is, seen from the netwo
 subscriptions
              what consumers say of themselves inside the classic protocol
 consumer     a group of the new protocol (KIP-848), as another: the broker assigns
+mixed        members of both protocols in one group, while it changes from one to the other
 reconcile    how one of its members gets from what it reads to what it should read
 assignors    who should read what: range and uniform
 topics       the topics that it chooses from, by name or by pattern

@@ -252,6 +252,11 @@ class ClassicGroup:
 
     # --- from one generation to the next
 
+    def rejoin(self, at: float) -> None:
+        """Ask members that were put in from outside to join."""
+        self.phase = Phase.STABLE
+        self._prepare(at)
+
     def _prepare(self, at: float) -> None:
         """Ask everyone to join (prepareRebalance)."""
         if self.phase is Phase.PREPARING:

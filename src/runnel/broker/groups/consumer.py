@@ -17,14 +17,14 @@ another coordinator goes on where this one stopped.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from runnel.broker.groups.assignors import ASSIGNORS, NOTHING, Part, Parts
 from runnel.broker.groups.bounds import GroupBounds
 from runnel.broker.groups.kept import KeptConsumer, KeptConsumers
-from runnel.broker.groups.member import Caller
-from runnel.broker.groups.reconcile import REVOKING, STABLE, Reading, next_reading
+from runnel.broker.groups.member import Caller, Protocols
+from runnel.broker.groups.reconcile import REVOKING, STABLE, WAITING, Reading, next_reading
 from runnel.broker.groups.topics import BadPattern, TopicsSeen, compiled
 from runnel.codec.declare import Message
 from runnel.codec.errors import ErrorCode
@@ -48,8 +48,8 @@ class Consumer:
     """One member."""
 
     __slots__ = (
-        "assignor", "caller", "deadline", "epoch_before", "id", "instance", "pattern", "rack", "reading",
-        "rebalance_seconds", "revoke_by", "target", "topics",
+        "assignor", "caller", "deadline", "epoch_before", "id", "instance", "pattern", "protocols", "rack", "reading",
+        "rebalance_seconds", "revoke_by", "session_seconds", "target", "topics",
     )  # fmt: skip
 
     def __init__(self, member_id: str, instance: str | None, caller: Caller) -> None:
@@ -67,6 +67,11 @@ class Consumer:
         self.target: Parts = NOTHING
         self.deadline = 0.0
         self.revoke_by = math.inf
+        """When it must have given up what it should, or a classic member must have joined again."""
+        self.protocols: Protocols = ()
+        """Of a member that still speaks the classic protocol (see mixed.py)."""
+        self.session_seconds = 0.0
+        """Of such a member."""
 
     def size(self) -> int:
         return sum(map(len, self.topics)) + len(self.pattern or "")
@@ -128,13 +133,15 @@ class ConsumerGroup:
             member.topics = frozenset(each.topics)
             member.pattern = each.pattern
             member.assignor = each.assignor
-            member.epoch_before = each.epoch_before
             member.target = _parts(each.target)
-            member.deadline = at + bounds.consumer_session_ms / 1000
+            member.protocols = each.protocols
+            member.session_seconds = each.session_ms / 1000
+            member.deadline = at + (member.session_seconds or bounds.consumer_session_ms / 1000)
             group.members[member.id] = member
             if member.instance is not None:
                 group.instances[member.instance] = member.id
-            group._read(member, Reading(each.phase, each.epoch, _parts(each.assigned), _parts(each.revoked)), at)
+            group.read(member, Reading(each.phase, each.epoch, _parts(each.assigned), _parts(each.revoked)), at)
+            member.epoch_before = each.epoch_before
         group.dirty = False
         return group
 
@@ -160,6 +167,8 @@ class ConsumerGroup:
                     assigned=by_topic(member.reading.assigned),
                     revoked=by_topic(member.reading.revoked),
                     target=by_topic(member.target),
+                    protocols=list(member.protocols),
+                    session_ms=int(member.session_seconds * 1000),
                 )
                 for member in self.members.values()
             ],
@@ -198,7 +207,7 @@ class ConsumerGroup:
     ) -> None:
         """ConsumerGroupHeartbeat. `fresh` is a member id that nobody has."""
         try:
-            _check(ask, version)
+            check(ask, version)
             leaves = ask.member_epoch < JOINS
             response = self._leave(ask) if leaves else self._beat(ask, by, fresh, topics, at)
         except Refusal as refusal:
@@ -210,26 +219,14 @@ class ConsumerGroup:
     ) -> ConsumerGroupHeartbeatResponse:
         owned = None if ask.topic_partitions is None else _told(ask.topic_partitions)
         pattern = ask.subscribed_topic_regex
-        if pattern:
-            _check_pattern(pattern)
         if ask.member_epoch == JOINS:
             member, changed = self._joining(ask, by, fresh)
         else:
             member, changed = self._known(ask, owned), False
         changed |= self._subscribe(member, ask, by)
-        member.deadline = at + self.bounds.consumer_session_ms / 1000
-        changed |= self._look_at(topics, anew=changed)
-        if changed:
-            self.generation += 1
-            self.dirty = True
-        if self.generation > self.target_epoch:
-            self._assign()
+        member.protocols, member.session_seconds = (), 0.0
         before = member.reading
-        reading = next_reading(
-            before, member.target, self.target_epoch, owned, lambda part: self._readers.get(part) in (None, member.id)
-        )
-        if reading != before:
-            self._read(member, reading, at)
+        reading = self.move(member, topics, owned=owned, changed=changed, at=at)
         is_full = (
             ask.rebalance_timeout_ms != -1
             and (ask.subscribed_topic_names is not None or pattern is not None)
@@ -243,6 +240,48 @@ class ConsumerGroup:
             assignment=Assignment(topic_partitions=_telling(reading.assigned)) if tells else None,
         )
 
+    def move(self, member: Consumer, topics: TopicsSeen, *, owned: Parts | None, changed: bool, at: float) -> Reading:
+        """A member was heard of, and takes a step if it can; `changed` if its coming or its wishes change the group."""
+        member.deadline = at + (member.session_seconds or self.bounds.consumer_session_ms / 1000)
+        changed |= self._look_at(topics, anew=changed)
+        if changed:
+            self.generation += 1
+            self.dirty = True
+        if self.generation > self.target_epoch:
+            self._assign()
+        reading = next_reading(
+            member.reading, member.target, self.target_epoch, owned, lambda part: self._may_have(member, part)
+        )
+        if reading != member.reading:
+            self.read(member, reading, at)
+        elif reading.phase != REVOKING:
+            member.revoke_by = math.inf
+        return reading
+
+    def _may_have(self, member: Consumer, part: Part) -> bool:
+        return self._readers.get(part) in (None, member.id)
+
+    def has_news_for(self, member: Consumer, topics: TopicsSeen) -> bool:
+        """Whether a classic member should join again, to take a step."""
+        if self._look_at(topics, anew=False):
+            self.generation += 1
+            self.dirty = True
+        if self.generation > self.target_epoch:
+            self._assign()
+        reading = member.reading
+        waits = reading.phase == WAITING and any(
+            self._may_have(member, part) for part in member.target - reading.assigned
+        )
+        return reading.epoch < self.target_epoch or reading.phase == REVOKING or waits
+
+    def await_join(self, member: Consumer, at: float) -> None:
+        """A classic member was told to join again, and should within its rebalance timeout."""
+        member.revoke_by = min(member.revoke_by, at + member.rebalance_seconds)
+
+    def topic_ids(self) -> Collection[bytes]:
+        """The topics that are wanted and exist."""
+        return self._counts.keys()
+
     def _joining(self, ask: ConsumerGroupHeartbeatRequest, by: Caller, fresh: str) -> tuple[Consumer, bool]:
         """Who comes anew, or comes back; second, whether the group has changed by it."""
         known = self.members.get(ask.member_id)
@@ -253,7 +292,7 @@ class ConsumerGroup:
                 raise Refusal(
                     ErrorCode.UNRELEASED_INSTANCE_ID, f"static member {instance} is still in use by {holder.id}"
                 )
-            return self._replaced(holder, ask.member_id or fresh, by), False
+            return self.replaced(holder, ask.member_id or fresh, by), False
         if known is not None:
             # It has lost its way and begins anew: what it had is free for its next assignment.
             self._drop_parts(known)
@@ -261,17 +300,21 @@ class ConsumerGroup:
             known.epoch_before = JOINS
             self.dirty = True
             return known, False
+        return self.added(ask.member_id or fresh, instance, by), True
+
+    def added(self, member_id: str, instance: str | None, by: Caller) -> Consumer:
+        """A member that was not there."""
         if len(self.members) >= self.bounds.members_max:
             raise Refusal(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {self.name} has {len(self.members)} members already"
             )
-        member = Consumer(ask.member_id or fresh, instance, by)
+        member = Consumer(member_id, instance, by)
         self.members[member.id] = member
         if instance is not None:
             self.instances[instance] = member.id
-        return member, True
+        return member
 
-    def _replaced(self, old: Consumer, member_id: str, by: Caller) -> Consumer:
+    def replaced(self, old: Consumer, member_id: str, by: Caller) -> Consumer:
         """A static member is back under a new id and takes over what was kept for it."""
         self._drop_parts(old)
         del self.members[old.id]
@@ -287,7 +330,7 @@ class ConsumerGroup:
     def _known(self, ask: ConsumerGroupHeartbeatRequest, owned: Parts | None) -> Consumer:
         if not self.generation:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {self.name} does not exist")
-        member = self._member(ask.member_id, ask.instance_id)
+        member = self.member(ask.member_id, ask.instance_id)
         epoch = member.reading.epoch
         if ask.member_epoch > epoch:
             raise Refusal(
@@ -304,7 +347,7 @@ class ConsumerGroup:
                 )
         return member
 
-    def _member(self, member_id: str, instance: str | None) -> Consumer:
+    def member(self, member_id: str, instance: str | None) -> Consumer:
         if instance is not None:
             holder = self.instances.get(instance)
             if holder is None:
@@ -369,7 +412,7 @@ class ConsumerGroup:
         self.target_epoch = self.generation
         self.dirty = True
 
-    def _read(self, member: Consumer, reading: Reading, at: float) -> None:
+    def read(self, member: Consumer, reading: Reading, at: float) -> None:
         """A member has taken a step."""
         if reading.epoch != member.reading.epoch:
             member.epoch_before = member.reading.epoch
@@ -391,7 +434,7 @@ class ConsumerGroup:
     def _leave(self, ask: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         if not self.generation:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {self.name} does not exist")
-        member = self._member(ask.member_id, ask.instance_id)
+        member = self.member(ask.member_id, ask.instance_id)
         if ask.member_epoch == LEAVES_FOR_A_WHILE:
             # Its place is kept until its session ends. It has given up what it was to give up, for it reads nothing now.
             self._drop_parts(member)
@@ -401,10 +444,10 @@ class ConsumerGroup:
             member.revoke_by = math.inf
             self.dirty = True
         else:
-            self._remove(member)
+            self.remove(member)
         return ConsumerGroupHeartbeatResponse(member_id=ask.member_id, member_epoch=ask.member_epoch)
 
-    def _remove(self, member: Consumer) -> None:
+    def remove(self, member: Consumer) -> None:
         self._forget(member)
         self.generation += 1
         if not self.members:
@@ -424,7 +467,7 @@ class ConsumerGroup:
 
     def tick(self, at: float) -> None:
         for member in [each for each in self.members.values() if min(each.deadline, each.revoke_by) <= at]:
-            self._remove(member)
+            self.remove(member)
 
     # --- offsets
 
@@ -434,6 +477,9 @@ class ConsumerGroup:
         if epoch < 0 and not self.members:
             return None
         error = self._why_not(ask.member_id, epoch)
+        member = self.members.get(ask.member_id)
+        if member is not None and member.protocols:
+            return ErrorCode.ILLEGAL_GENERATION if error is not None else None
         return ErrorCode.UNSUPPORTED_VERSION if error is None and version < COMMITS_FROM else error
 
     def why_not_fetch(self, member_id: str | None, epoch: int) -> ErrorCode | None:
@@ -458,7 +504,7 @@ class ConsumerGroup:
 # --- requests
 
 
-def _check(ask: ConsumerGroupHeartbeatRequest, version: int) -> None:
+def check(ask: ConsumerGroupHeartbeatRequest, version: int) -> None:
     """Refuse what makes no sense by itself."""
     wrong = None
     if not ask.group_id:
@@ -484,13 +530,11 @@ def _check(ask: ConsumerGroupHeartbeatRequest, version: int) -> None:
         raise Refusal(
             ErrorCode.UNSUPPORTED_ASSIGNOR, f"there are the assignors {', '.join(ASSIGNORS)}, not {ask.server_assignor}"
         )
-
-
-def _check_pattern(pattern: str) -> None:
-    try:
-        compiled(pattern)
-    except BadPattern as error:
-        raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
+    if ask.subscribed_topic_regex:
+        try:
+            compiled(ask.subscribed_topic_regex)
+        except BadPattern as error:
+            raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 
 def _told(topics: Any) -> Parts:

@@ -89,14 +89,16 @@ class Coordinator:
         event: Event,
         kind: str | None = None,
         mismatch: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID,
+        *,
+        joins: bool = False,
     ) -> None:
         """Let a group hear of a request; the group, or whoever fails to find it, answers.
 
-        A request with a kind is for groups of that kind, or without members; others answer with `mismatch`.
+        A request with a kind is for groups that can take that kind; others answer with `mismatch`.
         """
         held = self.hold(name) if self.coordinates(name) else None
         if held is not None:
-            held.take(Asked(call, event, kind, mismatch))
+            held.take(Asked(call, event, kind, mismatch, joins))
             return
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.coordinates(name) else ErrorCode.NOT_COORDINATOR
         response = failed_response(call.api_key, call.request, code)
@@ -115,6 +117,7 @@ class Coordinator:
                 alarms=self._alarms,
                 proposer=self._engine.proposer,
                 make=partial(self._empty, name),
+                topics=self.topics,
                 release=self._released,
             )
             self._engine.world.tasks.spawn(self._load(held), name="load group")

@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 
 from runnel.broker.alarms import Alarms
 from runnel.broker.call import Call
+from runnel.broker.groups.classic import ClassicGroup
+from runnel.broker.groups.consumer import ConsumerGroup
 from runnel.broker.groups.kept import encode_kept
 from runnel.broker.groups.machine import Event, Machine
+from runnel.broker.groups.mixed import ClassicFace, downgraded, upgraded
+from runnel.broker.groups.topics import TopicsSeen
 from runnel.broker.problems import failed_response
 from runnel.codec.declare import Message
 from runnel.codec.errors import ErrorCode
@@ -40,6 +44,8 @@ class Asked(NamedTuple):
     event: Event
     kind: str | None = None
     mismatch: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+    joins: bool = False
+    """Whether it may make a group of consumers one of its own kind."""
 
 
 class Held:
@@ -55,6 +61,7 @@ class Held:
         alarms: Alarms,
         proposer: Proposer,
         make: Callable[[str, int], Machine],
+        topics: Callable[[], TopicsSeen],
         release: Callable[["Held"], None],
     ) -> None:
         """`make` gives an empty machine of a kind, in a generation."""
@@ -67,6 +74,7 @@ class Held:
         self._alarms = alarms
         self._proposer = proposer
         self._make = make
+        self._topics = topics
         self._release = release
         self._busy = True
         self._generation = 0
@@ -133,9 +141,9 @@ class Held:
 
     def _act(self, events: "list[Asked]") -> None:
         at = self._clock.monotonic()
-        for place, (call, event, kind, mismatch) in enumerate(events):
+        for place, (call, event, kind, mismatch, joins) in enumerate(events):
             try:
-                machine = self._as(kind)
+                machine = self._as(kind, at, joins=joins)
                 if machine is None:
                     _refuse(call, mismatch)
                 else:
@@ -148,6 +156,8 @@ class Held:
                 return
         machine = self.machine
         assert machine is not None, f"group '{self.name}' is asked before it is loaded"
+        if isinstance(machine, ConsumerGroup):
+            machine = self.machine = downgraded(machine, at) or machine
         answers, machine.answers = machine.answers, []
         if not machine.dirty:
             self._send(answers)
@@ -163,15 +173,24 @@ class Held:
         self._generation = machine.generation
         self.enter(update, self._entered)
 
-    def _as(self, kind: str | None) -> Machine | None:
-        """The machine, if it is of the wanted kind or can become so: a group without members takes any kind."""
+    def _as(self, kind: str | None, at: float, *, joins: bool) -> Any:
+        """The machine as one that takes requests of a kind; None if it cannot.
+
+        A group without members takes any kind; one of consumers takes both, see mixed.py.
+        """
         machine = self.machine
         assert machine is not None, f"group '{self.name}' is asked before it is loaded"
         if kind is None or machine.kind == kind:
             return machine
-        if not machine.is_idle or machine.dirty or machine.answers:
+        if machine.is_idle and not machine.dirty and not machine.answers:
+            self.machine = self._make(kind, machine.generation)
+        elif isinstance(machine, ConsumerGroup):
+            return ClassicFace(machine, self._topics())
+        elif isinstance(machine, ClassicGroup) and joins:
+            self.machine = upgraded(machine, self._topics(), at) or machine
+            return self.machine if self.machine is not machine else None
+        else:
             return None
-        self.machine = self._make(kind, machine.generation)
         return self.machine
 
     def _go_on(self) -> None:

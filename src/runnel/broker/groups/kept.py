@@ -48,6 +48,9 @@ class KeptConsumer(msgspec.Struct, array_like=True):
     assigned: dict[bytes, list[int]]
     revoked: dict[bytes, list[int]]
     target: dict[bytes, list[int]]
+    protocols: list[tuple[str, bytes]] = []
+    """Of one that still speaks the classic protocol, and its session."""
+    session_ms: int = 0
 
 
 class KeptConsumers(msgspec.Struct, array_like=True):

@@ -6,7 +6,7 @@ from runnel.broker import authorized
 from runnel.broker.broker import Broker
 from runnel.broker.call import Call, Handler
 from runnel.broker.groups.assignors import Parts
-from runnel.broker.groups.consumer import Consumer, ConsumerGroup, by_topic
+from runnel.broker.groups.consumer import JOINS, Consumer, ConsumerGroup, Refusal, by_topic, check
 from runnel.broker.groups.held import code_of
 from runnel.broker.groups.member import Caller
 from runnel.codec.declare import Message
@@ -21,8 +21,8 @@ from runnel.codec.messages.consumer_group_describe import (
 from runnel.codec.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from runnel.errors import RunnelError
 
-NEW_MEMBER = 1
-"""A member's type: it speaks the new protocol itself."""
+CLASSIC_MEMBER, NEW_MEMBER = 0, 1
+"""A member's type: which protocol it speaks itself."""
 
 
 def handlers(broker: Broker) -> Mapping[int, Handler]:
@@ -30,10 +30,10 @@ def handlers(broker: Broker) -> Mapping[int, Handler]:
 
     def heartbeat(call: Call) -> Message | None:
         ask = call.request
-        if not ask.group_id:
-            return ConsumerGroupHeartbeatResponse(
-                error_code=ErrorCode.INVALID_REQUEST, error_message="a group needs a name"
-            )
+        try:
+            check(ask, call.version)
+        except Refusal as refusal:
+            return ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=str(refusal))
         by = Caller(call.client.id, f"/{call.client.host}")
         fresh = "" if ask.member_id else groups.fresh_member_id(call.client.id)
         groups.submit(
@@ -44,6 +44,7 @@ def handlers(broker: Broker) -> Mapping[int, Handler]:
             ),
             ConsumerGroup.kind,
             ErrorCode.GROUP_ID_NOT_FOUND,
+            joins=ask.member_epoch == JOINS,
         )
         return None
 
@@ -92,7 +93,7 @@ def _member(member: Consumer, names: Mapping[bytes, str]) -> Member:
         subscribed_topic_regex=member.pattern,
         assignment=_told(member.reading.assigned, names),
         target_assignment=_told(member.target, names),
-        member_type=NEW_MEMBER,
+        member_type=CLASSIC_MEMBER if member.protocols else NEW_MEMBER,
     )
 
 

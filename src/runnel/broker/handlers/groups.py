@@ -13,6 +13,7 @@ from runnel.broker.call import Call, Handler
 from runnel.broker.groups.classic import ClassicGroup
 from runnel.broker.groups.held import code_of
 from runnel.broker.groups.kept import decode_classic
+from runnel.broker.groups.subscriptions import CONSUMERS
 from runnel.codec.declare import Message
 from runnel.codec.errors import ErrorCode
 from runnel.codec.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -28,8 +29,6 @@ from runnel.metadata.groups import Group
 from runnel.metadata.updates import DeleteGroups, DeleteOffsets
 
 EMPTY, STABLE, DEAD = "Empty", "Stable", "Dead"
-CONSUMERS = "consumer"
-"""The protocol type of groups of consumers, among them those of the new protocol."""
 SAYS_WHY_FROM = 6
 """DescribeGroups: a group that does not exist is an error from this version on, and dead before."""
 
