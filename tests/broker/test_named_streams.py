@@ -11,9 +11,10 @@ from runnel.codec.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from runnel.codec.messages.metadata import MetadataRequest, MetadataRequestTopic
 from runnel.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from runnel.codec.records import Record, build_batch, read_records
-from runnel.engine.topic_names import stream_name, topic_name
+from runnel.engine.topic_names import stream_name, topic_name, topic_of
 from runnel.errors import Refused
 from runnel.metadata.stream import Traits
+from runnel.metadata.updates import DeleteStreams
 from runnel.model import StreamId
 
 
@@ -112,5 +113,64 @@ def test_a_fork_is_read_whole(cluster, run):
             assert await fetch(client, 0, version=12, topic="v1-stream.fork") == (0, [b"a", b"b"])
             assert await fetch(client, 2, version=12, topic="v1-stream.fork") == (0, [b"own"])
             assert StreamId(source) != fork
+
+    run(story())
+
+
+def test_a_stream_that_is_given_a_setting_is_a_topic_like_any_until_it_is_removed(cluster, run):
+    async def story():
+        async with cluster.serve() as node, cluster.serve() as other, await other.client() as client:
+            engine = node.engine
+            stream = await engine.open_stream(Traits("v1-stream/notes", "application/json"))
+            topic = topic_of(engine.named.known("v1-stream/notes"))
+            made = await engine.topics.alter(topic, {"table.formats": "iceberg"})
+            assert made.settings == {"retention.ms": "-1", "table.formats": "iceberg", "table.values": "json"}
+            assert made.streams == [stream]
+            (told,) = await metadata(client)
+            assert (told.name, told.topic_id) == ("v1-stream.notes", topic.id)
+            assert await produce(client, "v1-stream.notes", b"1") == (0, 0)
+            assert await fetch(client, 0, version=13, topic_id=topic.id) == (0, [b"1"])
+            with pytest.raises(Refused, match="one partition"):
+                await engine.topics.add_partitions(made, 2)
+            known = engine.named.known("v1-stream/notes")
+            await engine.named.fork(Traits("v1-stream/fork"), known, 1, asked=(None, 0))
+            with pytest.raises(Refused, match="is a fork"):
+                await engine.topics.alter(topic_of(engine.named.known("v1-stream/fork")), {"table.formats": "delta"})
+            await engine.named.remove(stream)
+            assert await metadata(client) == []
+            assert await fetch(client, 0, version=12, topic="v1-stream.fork") == (0, [b"1"])
+            assert engine.topics.get("v1-stream.notes") is None
+
+    run(story())
+
+
+def test_deleting_the_topic_of_a_stream_leaves_its_forks_their_records(cluster, run):
+    async def story():
+        async with cluster.serve() as node, await node.client() as client:
+            engine = node.engine
+            await engine.open_stream(Traits("v1-stream/notes"))
+            await produce(client, "v1-stream.notes", b"1")
+            known = engine.named.known("v1-stream/notes")
+            fork = await engine.named.fork(Traits("v1-stream/fork"), known, 1, asked=(None, 0))
+            topic = await engine.topics.alter(topic_of(known), {"max.message.bytes": "5000"})
+            await engine.topics.delete(topic)
+            assert await fetch(client, 0, version=12, topic="v1-stream.fork") == (0, [b"1"])
+            assert engine.named.usable("v1-stream/notes") is None
+            await engine.named.remove(fork)
+            assert engine.named.known("v1-stream/notes") is None
+
+    run(story())
+
+
+def test_upkeep_drops_the_topic_of_a_stream_that_is_gone(cluster, run):
+    async def story():
+        async with cluster.serve() as node:
+            engine = node.engine
+            stream = await engine.open_stream(Traits("v1-stream/notes"))
+            await engine.topics.alter(topic_of(engine.named.known("v1-stream/notes")), {"max.message.bytes": "5000"})
+            await engine.propose(engine.named.shard_of("v1-stream/notes"), DeleteStreams([stream]))
+            assert await engine.named.mend() == 1
+            assert engine.topics.all() == []
+            assert not engine.root.leaving
 
     run(story())

@@ -10,19 +10,29 @@ finished by `mend`.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from runnel.engine.shards import Shards
-from runnel.errors import AlreadyThere, NotThere, RunnelError, Uncertain
+from runnel.engine.topic_names import ID_PREFIX, stream_behind
+from runnel.errors import AlreadyThere, Fenced, NotThere, RunnelError, Uncertain
 from runnel.ingest.ticket import Answer, Ticket
 from runnel.metadata.buckets import placement_of
 from runnel.metadata.entry import Update
 from runnel.metadata.producers import Verdict
 from runnel.metadata.stream import Fork, Stream, Traits, touch_slack_ms
-from runnel.metadata.updates import HoldSource, OpenStream, ReleaseSource, RemoveStream, TouchStream
+from runnel.metadata.updates import (
+    DeleteTopic,
+    ForgetTopic,
+    HoldSource,
+    OpenStream,
+    ReleaseSource,
+    RemoveStream,
+    TouchStream,
+)
 from runnel.metadata.updates.commit import Guard
 from runnel.metadata.updates.lives import Removed
-from runnel.model import ShardId, StreamId, shard_of, shard_of_name, stream_drawn_in
+from runnel.model import ROOT, ShardId, StreamId, shard_of, shard_of_name, stream_drawn_in
 from runnel.world.telemetry import get_log
 from runnel.world.world import World
 
@@ -168,6 +178,16 @@ class NamedStreams:
                 return
             raise
         await self._go_up(removed)
+        if removed is not None:
+            await self._drop_topic(ID_PREFIX + stream.to_bytes(8, "big"))
+
+    async def _drop_topic(self, topic_id: bytes) -> None:
+        """A stream that was made a topic like any is gone: so is the topic."""
+        name = self._shards.follower(ROOT).state.topic_names.get(topic_id)
+        if name is not None:
+            with suppress(NotThere, Fenced):
+                await self._propose(ROOT, DeleteTopic(name, topic_id))
+            await self._propose(ROOT, ForgetTopic(topic_id))
 
     async def _release(self, fork: Fork) -> None:
         await self._go_up(Removed(gone=True, fork=fork))
@@ -182,7 +202,7 @@ class NamedStreams:
 
     async def mend(self) -> int:
         """Remove streams whose time is over, and give back holds whose forks never came or are gone; how many."""
-        mended = 0
+        mended = await self._drop_topics_without_streams()
         before = self._world.clock.now_ms() - HOLD_GRACE_MS
         for number in range(1, self._shards.count + 1):
             follower = self._shards.follower(ShardId(number))
@@ -200,6 +220,16 @@ class NamedStreams:
                         await self._release(Fork(stream.id, hold.upto, token))
                         mended += 1
         return mended
+
+    async def _drop_topics_without_streams(self) -> int:
+        gone = []
+        for topic in self._shards.follower(ROOT).state.topics.values():
+            number = stream_behind(topic.id)
+            if number is not None and number not in self._shards.of_stream(number).state.streams:
+                gone.append(topic.id)
+        for topic_id in gone:
+            await self._drop_topic(topic_id)
+        return len(gone)
 
     async def _is_borne(self, token: bytes, name: str) -> bool:
         return _bears(self.known(name), token) or _bears(await self.find(name), token)

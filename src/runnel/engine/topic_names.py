@@ -4,6 +4,9 @@ A stream `bucket/path` is the topic `bucket.path`, with one partition. Kafka all
 names; every other byte of a path, and a '.' that follows a '.', is written as `..` and two digits: `a/b` is `a..2Fb`. A
 bucket has no '.', so the first one ends it, and every topic name leads back to one stream. A name that would be longer
 than Kafka allows is none: such a stream is not there for Kafka clients.
+
+Such a topic is made up for who asks. One that is given a setting becomes a topic like any (`Topics.alter`): it stands in
+listings, and can be a table. It keeps what it was made up with: nothing is deleted by age, and no table unless asked for.
 """
 
 import re
@@ -15,6 +18,8 @@ from runnel.model import StreamId
 NAME_LENGTH_MAX = 249
 ID_PREFIX = b"RunnelS\x80"
 """Topic ids of streams: this and the stream's id. Version bits as in a UUID that nobody drew."""
+FORK_PREFIX = b"RunnelF\x80"
+"""The same for forks, whose first records are another stream's."""
 
 _ESCAPED = re.compile(rb"\.\.([0-9A-F]{2})")
 _ILLEGAL = re.compile(rb"[^a-zA-Z0-9._-]|(?<=\.)\.")
@@ -47,9 +52,13 @@ def topic_of(stream: Stream) -> Topic | None:
     name = topic_name(stream.traits.name)
     if name is None:
         return None
-    return Topic(name, ID_PREFIX + stream.id.to_bytes(8, "big"), [stream.id], born_ms=stream.traits.born_ms)
+    prefix = ID_PREFIX if stream.traits.fork is None else FORK_PREFIX
+    settings = {"retention.ms": "-1", "table.formats": ""}
+    if stream.traits.content_type.partition(";")[0].strip().lower() == "application/json":
+        settings["table.values"] = "json"
+    return Topic(name, prefix + stream.id.to_bytes(8, "big"), [stream.id], settings, stream.traits.born_ms)
 
 
 def stream_behind(topic_id: bytes) -> StreamId | None:
     """The stream that a topic id stands for, if it is one of these."""
-    return StreamId(int.from_bytes(topic_id[8:], "big")) if topic_id.startswith(ID_PREFIX) else None
+    return StreamId(int.from_bytes(topic_id[8:], "big")) if topic_id.startswith((ID_PREFIX, FORK_PREFIX)) else None

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
+from runnel.engine.topic_names import FORK_PREFIX, stream_behind
 from runnel.errors import AlreadyThere, Refused
 from runnel.metadata.entry import Update
 from runnel.metadata.state import ShardState
@@ -78,6 +79,8 @@ class Topics:
 
     async def add_partitions(self, topic: Topic, total: int) -> Topic:
         """Let a topic have `total` partitions; it can only grow."""
+        if stream_behind(topic.id) is not None:
+            raise Refused(f"'{topic.name}' is a stream over HTTP, it has one partition")
         now = len(topic.streams)
         if not now < total <= PARTITIONS_MAX:
             raise Refused(f"topic '{topic.name}' has {now} partitions; it can have more, up to {PARTITIONS_MAX}")
@@ -88,7 +91,18 @@ class Topics:
         self, topic: Topic, put: dict[str, str], drop: Sequence[str] = (), *, only_this_version: bool = False
     ) -> Topic:
         version = topic.version if only_this_version else None
+        if stream_behind(topic.id) is not None and self.get(topic.name) is None:
+            await self._adopt(topic)
         return cast(Topic, await self._propose(ROOT, AlterTopic(topic.name, topic.id, put, list(drop), version)))
+
+    async def _adopt(self, topic: Topic) -> None:
+        """Let a stream of the HTTP door be a topic like any, so that it can have settings and a table."""
+        if topic.id.startswith(FORK_PREFIX):
+            raise Refused(f"'{topic.name}' is a fork: its first records are another stream's, so it has no settings")
+        try:
+            await self._propose(ROOT, CreateTopic(topic.name, topic.id, topic.streams, topic.settings))
+        except AlreadyThere:
+            return  # somebody was faster
 
     async def delete(self, topic: Topic) -> None:
         gone = await self._propose(ROOT, DeleteTopic(topic.name, topic.id))

@@ -7,6 +7,7 @@ import msgspec
 from runnel.errors import AlreadyThere, NotThere, Refused
 from runnel.metadata.buckets import bucket_of
 from runnel.metadata.stream import Stream, Traits
+from runnel.metadata.updates.lives import remove
 from runnel.model import ShardId, StreamId, shard_of, stream_born_in
 
 if TYPE_CHECKING:
@@ -60,9 +61,8 @@ class DeleteStreams(msgspec.Struct, array_like=True, frozen=True, tag="delete-st
         gone = 0
         for stream_id in self.streams:
             stream = state.streams.get(stream_id)
-            if stream is not None:
-                state.drop_stream(stream)
-                touched.add(stream_id)
+            if stream is not None and not (stream.traits is not None and stream.traits.leaving):
+                remove(state, stream, touched)  # forks may hold it
                 gone += 1
         return gone
 
