@@ -12,6 +12,7 @@ from runnel.metadata.topic_settings import (
     setting_of,
     value_of,
 )
+from runnel.table.files.rules import row_rules
 
 
 @pytest.mark.parametrize("setting", TOPIC_SETTINGS.values(), ids=lambda setting: setting.name)
@@ -91,3 +92,21 @@ def test_no_text_does_anything_but_be_taken_or_refused(name, text):
     assert setting.read(taken) == taken
     if setting.kind in (Kind.INT, Kind.LONG):
         assert setting.low <= int(taken) <= setting.high
+
+
+@pytest.mark.parametrize("name", ["table.values", "table.partition"])
+def test_what_a_table_cannot_be_told_is_refused_when_it_is_said(name):
+    good = {
+        "table.values": ["auto", "RAW", "schema", "schema:7", "json"],
+        "table.partition": ["", "country", "day(timestamp)", "day( timestamp ) , country,HOUR(at)"],
+    }
+    bad = {
+        "table.values": ["avro", "schema:", "schema:0", "raw:1", ""],
+        "table.partition": ["week(a)", "day(a", "a b", ","],
+    }
+    for text in good[name]:
+        assert read_settings({name: text}) == {name: text.strip()}
+        row_rules({name: text})
+    for text in bad[name]:
+        with pytest.raises(Refused, match=name.replace(".", "[.]")):
+            read_settings({name: text})

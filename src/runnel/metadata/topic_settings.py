@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
+from re import IGNORECASE, fullmatch
 
 from runnel.errors import Refused
 
@@ -47,6 +48,8 @@ class Setting:
     high: float = LONG_MAX
     choices: tuple[str, ...] = ()
     refused: Mapping[str, str] | None = None
+    form: str = ""
+    """A pattern that the whole text fits, case aside."""
     broker: str = ""
 
     @property
@@ -62,6 +65,8 @@ class Setting:
             if text.lower() not in ("true", "false"):
                 raise Refused(f"setting {self.name} is '{text}', neither true nor false")
             return text.lower()
+        if self.form and not fullmatch(self.form, text, IGNORECASE):
+            raise Refused(f"setting {self.name} is '{text}', which it cannot be. {self.says}")
         words = [word.strip() for word in text.split(",")] if self.kind is Kind.LIST else [text]
         words = [word for word in words if word or self.kind is Kind.STRING]
         for word in words:
@@ -89,6 +94,8 @@ _REPLICAS = "every acknowledged record is in the object store; there are no repl
 _TIERS = "all records are in the object store from the start, there is no other tier."
 _FLUSH = "every acknowledged record is durable already."
 _RECOMPRESS = "batches are kept as their producers compressed them."
+
+_DIVIDED_BY = r"((year|month|day|hour)\(\s*[^()\s,]+\s*\)|[^()\s,]+)"
 
 _ALL = (
     Setting(
@@ -383,6 +390,7 @@ _ALL = (
         says="How the table reads values: auto, raw, schema (framed values), schema:ID (values without frames) or json.",
         here="auto reads framed values by their schemas where the registry knows them, and keeps all others raw.",
         honoured=True,
+        form=r"auto|raw|json|schema(:[1-9]\d{0,9})?",
     ),
     Setting(
         name="table.partition",
@@ -390,6 +398,7 @@ _ALL = (
         default="",
         says="What the table is partitioned by, such as 'day(timestamp), country': year, month, day, hour, or a field.",
         honoured=True,
+        form=rf"({_DIVIDED_BY}(\s*,\s*{_DIVIDED_BY})*)?",
     ),
     Setting(
         name="table.dead.letters",
