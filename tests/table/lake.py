@@ -103,7 +103,7 @@ def numbered(first, count, size=20):
 
 def knows(schemas, number, text):
     """Let a client of registries know an Avro schema without one."""
-    schemas._kept[number] = Schema(number, "AVRO", text)
+    schemas.kept[number] = Schema(number, "AVRO", text)
 
 
 async def produce(engine, topic, count, *, partition=0, first=0):

@@ -9,7 +9,7 @@ import pytest
 from tests.table.lake import Lake, knows, produce
 
 from runnel import Record
-from runnel.errors import Fenced, Unavailable
+from runnel.errors import Fenced, NotThere, Refused, Unavailable
 from runnel.metadata.updates import RenewPlanning
 from runnel.model import ROOT
 from runnel.table.executor import Threads
@@ -237,6 +237,23 @@ def test_two_planners_take_turns_and_one_that_was_paused_is_fenced(tmp_path, run
                 (seen,) = await waited
                 assert (seen.round.rows, seen.by) == (0, "second")
             assert sorted(lake.iceberg_rows("t")["offset"].to_pylist()) == list(range(15))
+        await lake.close()
+
+    run(scenario())
+
+
+def test_a_topic_that_is_not_there_or_has_no_table_is_said(tmp_path, run):
+    async def scenario():
+        lake = Lake(tmp_path)
+        async with lake.engine() as engine:
+            await engine.topics.create("orders", 1)
+            await engine.topics.create("bare", 1, {"table.formats": ""})
+            async with lake.service(engine) as service:
+                with pytest.raises(NotThere, match="'order' does not exist: did you mean 'orders'"):
+                    await service.sync(frozenset(["order"]))
+                with pytest.raises(Refused, match=r"'bare' has no table: its setting table\.formats is empty"):
+                    await service.sync(frozenset(["bare"]))
+                assert (await service.sync(frozenset(["orders"]))).round.tasks == 0
         await lake.close()
 
     run(scenario())

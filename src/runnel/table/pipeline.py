@@ -19,6 +19,7 @@ from runnel.log.names import parse_wal_name
 from runnel.metadata.objects import FileKind
 from runnel.metadata.state import ShardState
 from runnel.metadata.tables import Table
+from runnel.metadata.topic_settings import nearest
 from runnel.metadata.topics import Topic
 from runnel.metadata.updates import NoteTable, OpenTable
 from runnel.model import ROOT, ObjectName
@@ -378,6 +379,17 @@ class _Batch:
 def wants_table(truth: Truth, topic: Topic) -> bool:
     """Whether a topic is to have a table; what a cluster keeps for itself begins with an underscore."""
     return not topic.name.startswith("_") and bool(truth.rules(topic).table_formats)
+
+
+def check_topics(truth: Truth, only: Iterable[str] | None) -> None:
+    """Topics that somebody named exist and are to have a table, or `Refused` with the nearest that does."""
+    root = truth.root
+    for name in only or ():
+        topic = root.topics.get(name)
+        if topic is None:
+            raise NotThere(f"topic '{name}' does not exist{nearest(name, root.topics)}")
+        if not wants_table(truth, topic) and topic.id not in root.tables:
+            raise Refused(f"topic '{name}' has no table: its setting table.formats is empty")
 
 
 def backlog_of(

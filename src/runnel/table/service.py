@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from runnel.errors import Fenced, NotThere, Unavailable, Uncertain
 from runnel.table.lease import Lease
-from runnel.table.pipeline import Pipeline, Round, wants_table
+from runnel.table.pipeline import Pipeline, Round, check_topics, wants_table
 from runnel.table.truth import Truth
 from runnel.world.telemetry import get_log
 
@@ -48,6 +48,7 @@ class Service:
         clock = self._truth.world.clock
         began = clock.monotonic()
         await self._truth.refresh()
+        check_topics(self._truth, only)
         targets = self._targets(only)
         total = Round()
         other = ""

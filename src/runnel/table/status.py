@@ -13,7 +13,7 @@ from runnel.errors import RunnelError
 from runnel.metadata.tables import Step, Table
 from runnel.metadata.topics import Topic
 from runnel.table.catalogs.seam import TableFormat, Target
-from runnel.table.pipeline import backlog_of, wants_table
+from runnel.table.pipeline import backlog_of, check_topics, wants_table
 from runnel.table.truth import Truth
 
 LOOK_S = 10.0
@@ -62,6 +62,7 @@ class Look:
 
     async def status(self, only: frozenset[str] | None = None) -> Status:
         await self._truth.refresh()
+        check_topics(self._truth, only)
         root = self._truth.root
         before = (root.planner.epoch, root.planner.renewals)
         watched = self._truth.world.clock.monotonic()
