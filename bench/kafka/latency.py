@@ -3,7 +3,7 @@
     bench/run.py run kafka/latency -- [--seconds 10] [--rate 20e6]
 
 Rows: Runnel on local files with a 5 ms window and with the default one; Runnel on a store as slow as S3 Express and as
-S3 Standard; Apache Kafka as it ships and with a flush per batch. `paced` sends 1 KB records at `--rate` over 16
+S3 Standard, there with both windows; Apache Kafka as it ships and with a flush per batch. `paced` sends 1 KB records at `--rate` over 16
 partitions (librdkafka, linger 1 ms). `lone` is one client, one partition, five small requests in flight, as fast as it
 is answered: at one window per round trip and without an early close it would crawl at (5 requests / 200 ms).
 """
@@ -21,6 +21,17 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "runnel, default window": ("runnel", ()),
     "runnel, s3-express": ("runnel", ("--objects", "file:./{folder}?latency=s3-express")),
     "runnel, s3-standard": ("runnel", ("--objects", "file:./{folder}?latency=s3-standard")),
+    "runnel, 5 ms window, s3-standard": (
+        "runnel",
+        (
+            "--objects",
+            "file:./{folder}?latency=s3-standard",
+            "--object-age-ms-max",
+            "5",
+            "--object-bytes-max",
+            "524288",
+        ),
+    ),
     "kafka": ("kafka", ()),
     "kafka-flush": ("kafka-flush", ()),
 }
