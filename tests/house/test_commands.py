@@ -120,3 +120,8 @@ def test_doctor_brings_up_the_shards_and_names_what_is_damaged(runnel, tmp_path)
     assert code == 1
     assert f"checkpoints/00000/{checkpoint.name} fails its checksum" in found["shard 0", "note"]
     assert f"wal/{wal.name} does not end like a write-ahead object" in found["objects", "bad"]
+
+
+def test_a_benchmarks_name_alone_runs_it(runnel):
+    assert "there is no benchmark 'nope'" in runnel("bench", "nope").stderr
+    assert "engine " in runnel("bench", "list").stdout
