@@ -36,7 +36,7 @@ class Fetcher:
     ) -> None:
         self.cache = cache
         self.loading = Room(loading_bytes_max)
-        self.rows = Rows(objects)
+        self.rows = Rows(objects, world.metrics)
         self._objects = objects
         self._world = world
         self._coming: dict[tuple[str, int], asyncio.Future[Loaded]] = {}

@@ -17,6 +17,7 @@ from runnel.errors import Refused, Unavailable
 from runnel.model import ObjectName
 from runnel.read.plan import CHUNK, Part
 from runnel.world.objects import Buffer, ObjectStore
+from runnel.world.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from runnel.table.files.restore import TrailReader
@@ -32,12 +33,15 @@ InThread = Callable[..., Any]
 class Rows:
     """See the module. `in_thread` runs a function elsewhere; a simulation runs it on the spot."""
 
-    def __init__(self, objects: ObjectStore, *, in_thread: InThread = asyncio.to_thread) -> None:
+    def __init__(self, objects: ObjectStore, metrics: Metrics, *, in_thread: InThread = asyncio.to_thread) -> None:
         self._objects = objects
         self._in_thread = in_thread
         self._trails: OrderedDict[str, tuple[TrailReader, int]] = OrderedDict()
         self._size = 0
         self._room = asyncio.Semaphore(RESTORING_MAX)
+        self._restored = metrics.counter(
+            "runnel_table_bytes_restored_total", "Bytes of batches that were made again from Parquet files for readers."
+        )
 
     def chunks_of(self, part: Part) -> list[Part] | None:
         """The chunks of a part, those before its first offset left out; None while its trail is not known."""
@@ -92,6 +96,7 @@ class Rows:
                 for each, data in zip(asked, several, strict=True)
             }
             batches: Buffer = await self._in_thread(_restore, reader, part.place, [found[each] for each in ranges])
+        self._restored.add(len(batches))
         return batches
 
 
