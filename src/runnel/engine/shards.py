@@ -28,7 +28,8 @@ class Shards:
         return follower
 
     def of_stream(self, stream: StreamId) -> Follower:
-        return self.follower(shard_of(stream, self.count))
+        follower = self._live.get(ShardId(1 + stream % self.count))  # as `shard_of`, in the line of every batch
+        return follower if follower is not None else self.follower(shard_of(stream, self.count))
 
     async def follow(self, shards: Iterable[ShardId]) -> None:
         """Return when these shards are followed and up to the tail of the ledger; several at once.

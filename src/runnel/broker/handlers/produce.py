@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 from runnel.broker.broker import Broker
 from runnel.broker.call import Call, Handler
 from runnel.broker.problems import NO_TRANSACTIONS, code_of
-from runnel.codec.batches import BadBatch, BatchHead, Fault, check_produced, set_append_time
+from runnel.codec.batches import (
+    COMPRESSION_MASK,
+    TRANSACTIONAL,
+    BadBatch,
+    BatchHead,
+    Fault,
+    check_produced,
+    set_append_time,
+)
 from runnel.codec.errors import ErrorCode
 from runnel.codec.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -133,6 +141,7 @@ class Produce:
     def _answer(self, pending: Pending, answers: list[Answer]) -> None:
         if pending.call.is_gone or pending.call.answered:
             return
+        start_of = self._engine.reader.start_of
         for (told, stream), (first, verdict, _, error) in zip(pending.appended, answers, strict=True):
             if error is not None:
                 _refuse(told, Refusal(code_of(error), str(error)))
@@ -140,7 +149,7 @@ class Produce:
                 _refuse(told, Refusal(_VERDICTS.get(verdict, ErrorCode.INVALID_RECORD), _words(verdict)))
             else:
                 told.base_offset = first
-                told.log_start_offset = self._engine.reader.start_of(stream)
+                told.log_start_offset = start_of(stream)
         self._send(pending)
 
     def _send(self, pending: Pending) -> None:
@@ -171,9 +180,10 @@ def _take(records: memoryview | None, rules: TopicRules, now: int, version: int)
         head = check_produced(records, 0, len(records), rules.max_message_bytes)
     except BadBatch as bad:
         return Refusal(_FAULTS[bad.fault], str(bad))
-    if head.is_transactional:
+    attributes = head[5]  # by place: properties would be called for every batch
+    if attributes & TRANSACTIONAL:
         return Refusal(NO_TRANSACTIONS, "transactions are not served yet")
-    if version < ZSTD_FROM and head.compression == ZSTD:
+    if version < ZSTD_FROM and attributes & COMPRESSION_MASK == ZSTD:
         return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce v{ZSTD_FROM}")
     if rules.is_append_time:
         return set_append_time(records, 0, now)
