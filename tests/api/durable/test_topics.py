@@ -97,6 +97,8 @@ def test_what_is_not_there_or_no_offset_is_refused(nodes, run):
                 assert answer[0] == status, (path, answer)
                 assert answer[1]["access-control-allow-origin"] == "*"
             assert (await node("POST", "/v1/topic/orders/0", b"x"))[0] == 405
+            assert (await node("HEAD", "/v1/topic/orders/0?offset=now&live=sse"))[0] == 200
+            assert node.tails.readers == 0
             assert node.server.mishaps == 0
 
     run(story())

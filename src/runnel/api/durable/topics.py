@@ -57,7 +57,7 @@ def topic_ask(request: Request) -> TopicAsk:
         raise Refused(f"format is {view[:40]!r}, not json or raw")
     text = request.ask("offset")
     last = request.headers.get("last-event-id", "")
-    live = live_of(request)
+    live = live_of(request) if request.method != "HEAD" else Live.NO  # nobody waits for nothing
     if live is Live.SSE and _OFFSET.match(last):
         return TopicAsk(int(last) + 1, live, view)  # a browser that comes back sends its first address again
     return TopicAsk(_offset(text), live, view)
