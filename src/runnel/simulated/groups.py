@@ -8,7 +8,7 @@ ledger; generations only grow. The members and their book are in groups_work.py.
 from typing import Any
 
 from runnel.simulated.engine import CALM_LAKE
-from runnel.simulated.groups_work import Classic, GroupBook, Modern, book_of, member_names, members, serve_groups
+from runnel.simulated.groups_work import Classic, GroupBook, Modern, Plain, member_names, members, serve_groups
 from runnel.simulated.lake import (
     BROKERS,
     CALM_LEDGER,
@@ -29,8 +29,7 @@ from runnel.world.simulation.scenario import Checker, Fault, Scenario, scenario
 
 TOPIC = "orders"
 PARTITIONS = 5
-OLD, NEW = "old", "new"
-GROUPS = (OLD, NEW)
+OLD, NEW, MIXED = "old", "new", "mixed"
 COUNT = 3
 MEMBERS = (*member_names(COUNT, OLD), *member_names(COUNT, NEW))
 COMMITS_MIN = 10
@@ -55,9 +54,7 @@ def groups(
         faults=faults,
         checkers=(
             *LAKE_CHECKERS,
-            Checker(name="offsets never go back", every=offsets_never_go_back, every_ms=50),
-            Checker(name="every partition is read once", at_end=every_partition_is_read_once),
-            Checker(name="groups worked", at_end=groups_worked),
+            *GROUP_CHECKERS,
         ),
         **{"duration_ms": 12_000, "settle_ms": 10_000, **more},
     )
@@ -120,6 +117,25 @@ def groups_under_everything() -> Scenario:
     )
 
 
+@scenario
+def groups_of_both_protocols() -> Scenario:
+    """Members of both protocols in one group, killed and leaving so that it changes its kind back and forth."""
+    names = (*member_names(2, MIXED, "plain"), *member_names(1, MIXED, "modern"))
+    return Scenario(
+        setup=lake_with(topics={TOPIC: PARTITIONS}, **CALM_LAKE),
+        calm=calm,
+        nodes=(
+            *brokers(len(BROKERS), serve_groups),
+            *members(2, Plain, MIXED, TOPIC, BROKERS, called="plain"),
+            *members(1, Modern, MIXED, TOPIC, BROKERS, called="modern"),
+        ),
+        faults=(kills(*names, every_ms=(300, 3000), down_ms=(100, 4000)), kills(*BROKERS, every_ms=(1000, 6000))),
+        checkers=(*LAKE_CHECKERS, *GROUP_CHECKERS),
+        duration_ms=20_000,
+        settle_ms=12_000,
+    )
+
+
 # ---- what must hold ------------------------------------------------------------------------------------------------
 
 
@@ -140,15 +156,22 @@ def offsets_never_go_back(simulation: Simulation) -> None:
 async def every_partition_is_read_once(simulation: Simulation) -> None:
     """When all has been calm for a while, the members share everything out."""
     lake: Lake = simulation.state
-    for group in GROUPS:
-        covered = book_of(lake, group).covered()
+    for group, book in lake.work["groups"].items():
+        covered = book.covered()
         assert covered == list(range(PARTITIONS)), f"the members of group {group} read partitions {covered}"
 
 
 async def groups_worked(simulation: Simulation) -> None:
     """A run in which nobody was served proves nothing."""
     lake: Lake = simulation.state
-    for group in GROUPS:
-        book: GroupBook = book_of(lake, group)
+    books: dict[str, GroupBook] = lake.work["groups"]
+    for group, book in books.items():
         assert book.commits >= COMMITS_MIN, f"group {group} made only {book.commits} commits"
         assert book.generations > 0, f"group {group} never had a generation"
+
+
+GROUP_CHECKERS = (
+    Checker(name="offsets never go back", every=offsets_never_go_back, every_ms=50),
+    Checker(name="every partition is read once", at_end=every_partition_is_read_once),
+    Checker(name="groups worked", at_end=groups_worked),
+)

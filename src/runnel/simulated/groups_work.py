@@ -14,9 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runnel.broker.broker import Broker
+from runnel.broker.groups.subscriptions import assignment_in
 from runnel.broker.server import KafkaServer
 from runnel.codec.errors import ErrorCode
 from runnel.codec.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from runnel.codec.messages.consumer_protocol import (
+    AssignedPartitions,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from runnel.codec.messages.find_coordinator import FindCoordinatorRequest
 from runnel.codec.messages.heartbeat import HeartbeatRequest
 from runnel.codec.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -33,6 +39,7 @@ from runnel.codec.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from runnel.codec.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from runnel.codec.wire import encode_bare
 from runnel.engine import Engine
 from runnel.settings import Settings
 from runnel.simulated.kafka_work import BROKEN, LIMITS, PORT, Talk, TryAgain
@@ -302,7 +309,7 @@ class Classic(Member):
                 rebalance_timeout_ms=int(REBALANCE_S * 1000),
                 member_id=self.member,
                 protocol_type="consumer",
-                protocols=[JoinGroupRequestProtocol(name="evenly", metadata=self.world.node.encode())],
+                protocols=[JoinGroupRequestProtocol(name="evenly", metadata=self.metadata())],
             )
             told = await talk.ask(ask, 7)
             if told.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -320,16 +327,27 @@ class Classic(Member):
 
     async def _sync(self, talk: Talk, joined: Any) -> None:
         plan = [
-            SyncGroupRequestAssignment(member_id=each, assignment=bytes(partitions))
+            SyncGroupRequestAssignment(member_id=each, assignment=self.handed_out(partitions))
             for each, partitions in self.plan(sorted(each.member_id for each in joined.members)).items()
         ]
         ask = SyncGroupRequest(group_id=self.group, generation_id=self.epoch, member_id=self.member, assignments=plan)
         told = await talk.ask(ask, 4)
         self.judge(told.error_code)
-        self.book.given(self.epoch, self.member, list(told.assignment))
-        self.own(list(told.assignment))
+        mine = self.understood(told.assignment)
+        self.book.given(self.epoch, self.member, mine)
+        self.own(mine)
         self.synced = True
-        self.world.note("reads", generation=self.epoch, partitions=",".join(map(str, told.assignment)))
+        self.world.note("reads", generation=self.epoch, partitions=",".join(map(str, mine)))
+
+    def metadata(self) -> bytes:
+        """What it says of itself."""
+        return self.world.node.encode()
+
+    def handed_out(self, partitions: Sequence[int]) -> bytes:
+        return bytes(partitions)
+
+    def understood(self, assignment: bytes) -> list[int]:
+        return list(assignment)
 
     def plan(self, members: Sequence[str]) -> dict[str, Sequence[int]]:
         """Who reads what, if this member leads."""
@@ -341,6 +359,20 @@ class Classic(Member):
         told = await talk.ask(ask, 4)
         self.judge(told.error_code or told.members[0].error_code)
         raise LeftBehind("of its own will")
+
+
+class Plain(Classic):
+    """A member of the classic protocol that is a consumer as others are: a broker understands what it says."""
+
+    def metadata(self) -> bytes:
+        return b"\0\3" + encode_bare(ConsumerProtocolSubscription(topics=[self.topic]), 3)
+
+    def handed_out(self, partitions: Sequence[int]) -> bytes:
+        rows = [AssignedPartitions(topic=self.topic, partitions=list(partitions))]
+        return b"\0\3" + encode_bare(ConsumerProtocolAssignment(assigned_partitions=rows), 3)
+
+    def understood(self, assignment: bytes) -> list[int]:
+        return assignment_in(assignment).get(self.topic, [])
 
 
 class Modern(Member):
@@ -394,18 +426,15 @@ class Modern(Member):
 
 
 def members(
-    count: int, kind: type[Member], group: str, topic: str, brokers: Sequence[str], *, mortal: bool = True
+    count: int, kind: type[Member], group: str, topic: str, brokers: Sequence[str], *, called: str = "member"
 ) -> tuple[NodePlan, ...]:
     """Nodes `group-member1`, `group-member2` … that take part for as long as they live, and come back when they die."""
 
     async def main(world: World) -> None:
         await kind(world, group, topic, brokers).work()
 
-    return tuple(
-        NodePlan(name=f"{group}-member{number}", main=main, mortal=mortal, restart_ms=(50, 1000))
-        for number in range(1, count + 1)
-    )
+    return tuple(NodePlan(name=name, main=main, restart_ms=(50, 1000)) for name in member_names(count, group, called))
 
 
-def member_names(count: int, group: str) -> tuple[str, ...]:
-    return tuple(f"{group}-member{number}" for number in range(1, count + 1))
+def member_names(count: int, group: str, called: str = "member") -> tuple[str, ...]:
+    return tuple(f"{group}-{called}{number}" for number in range(1, count + 1))
