@@ -55,7 +55,9 @@ class Lake:
         return Delta(Place(self.url), truth.put_from_a_thread, **more)
 
     @asynccontextmanager
-    async def service(self, engine, *, formats=None, reached=nothing, holder="me", workers=None, swap=True, **more):
+    async def service(
+        self, engine, *, formats=None, reached=nothing, holder="me", workers=None, swap=True, patience_s=30.0, **more
+    ):
         truth = EngineTruth(engine)
         lease = Lease(truth, holder, self.lease_ms)
         formats = [self.iceberg(), self.delta(truth)] if formats is None else formats(truth)
@@ -73,7 +75,7 @@ class Lake:
             removal=self.removal,
         )
         try:
-            yield Service(truth, lease, pipeline, look_s=0.01)
+            yield Service(truth, lease, pipeline, look_s=0.01, patience_s=patience_s)
         finally:
             await workers.close()
             await lease.give_up()

@@ -257,3 +257,23 @@ def test_a_topic_that_is_not_there_or_has_no_table_is_said(tmp_path, run):
         await lake.close()
 
     run(scenario())
+
+
+def test_a_planner_that_waits_for_more_lends_its_lease_to_a_sync(tmp_path, run):
+    async def scenario():
+        lake = Lake(tmp_path)
+        async with lake.engine() as engine:
+            await engine.topics.create("t", 1)
+            async with lake.service(engine, holder="idle") as idle, lake.service(engine, patience_s=0.1) as now:
+                assert (await idle.sync()).round.tasks == 0
+                assert await idle._lease.take()
+                await produce(engine, "t", 5)
+                assert (await now.sync()).round.rows == 5
+                with pytest.raises(Fenced):
+                    await idle._lease._truth.propose(ROOT, RenewPlanning(idle._lease.epoch))
+                await now._lease.give_up()
+                await produce(engine, "t", 5)
+                assert (await idle.sync()).round.rows == 5
+        await lake.close()
+
+    run(scenario())

@@ -41,8 +41,11 @@ class Lease:
         planner = self._truth.root.planner
         return planner.holder if planner.holder != self.holder else ""
 
-    async def take(self) -> bool:
-        """Hold the lease, if nobody else who is alive does. Does not wait: ask again after a while."""
+    async def take(self, *, from_the_living: bool = False) -> bool:
+        """Hold the lease, if nobody else who is alive does. Does not wait: ask again after a while.
+
+        Taken from the living, whatever they are in the middle of is refused, and they come back when it is given up.
+        """
         await self._truth.refresh()
         planner = self._truth.root.planner
         if planner.holder == self.holder:
@@ -53,7 +56,7 @@ class Lease:
             seen = (planner.epoch, planner.renewals)
             if self._seen is None or self._seen[:2] != seen:
                 self._seen = (*seen, now)
-            if now - self._seen[2] < planner.lease_ms / 1000:
+            if now - self._seen[2] < planner.lease_ms / 1000 and not from_the_living:
                 return False
         try:
             update = TakePlanning(self.holder, planner.epoch, planner.renewals, self._lease_ms)

@@ -3,7 +3,8 @@
     sync    until every table has what its stream had when it was asked for; for a prompt or a timer
     watch   for ever, a round every so often; for a node
 
-Only one planner works at a time. A sync that finds another one at work waits for it to get as far.
+Only one planner works at a time. A sync that finds another one at work waits for it to get as far; one that does not
+move for a while, because it waits for more, has its lease taken for as long as the sync lasts.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ log = get_log("table")
 LOOK_S = 0.5
 TIDY_EVERY_MS = 3_600_000
 PAUSE_S_MAX = 30.0
+PATIENCE_S = 30.0
+"""How long a sync watches another planner without seeing it move."""
 
 Targets = dict[bytes, dict[int, int]]
 
@@ -37,11 +40,14 @@ class Synced:
 class Service:
     """A planner at work; see the module."""
 
-    def __init__(self, truth: Truth, lease: Lease, pipeline: Pipeline, *, look_s: float = LOOK_S) -> None:
+    def __init__(
+        self, truth: Truth, lease: Lease, pipeline: Pipeline, *, look_s: float = LOOK_S, patience_s: float = PATIENCE_S
+    ) -> None:
         self._truth = truth
         self._lease = lease
         self._pipeline = pipeline
         self._look_s = look_s
+        self._patience_s = patience_s
 
     async def sync(self, only: frozenset[str] | None = None, waiting: Callable[[str], None] | None = None) -> Synced:
         """Bring tables up to where the streams are now. `waiting` is called when another planner is waited for."""
@@ -52,8 +58,12 @@ class Service:
         targets = self._targets(only)
         total = Round()
         other = ""
+        seen, since = self._ends(targets), began
         while not self._reached(targets):
-            if not await self._lease.take():
+            ends = self._ends(targets)
+            if ends != seen:
+                seen, since = ends, clock.monotonic()
+            if not await self._lease.take(from_the_living=clock.monotonic() - since > self._patience_s):
                 other = self._lease.other
                 if waiting is not None:
                     waiting(other)
@@ -82,6 +92,11 @@ class Service:
         if known is None:
             raise NotThere(f"topic '{topic}' does not exist")
         return await self._pipeline.rebuild(known)
+
+    def _ends(self, targets: Targets) -> list[tuple[dict[int, int], bool]]:
+        """How far tables are, to see whether somebody moves them."""
+        known = (self._truth.root.tables.get(topic) for topic in targets)
+        return [(dict(table.ends), table.pending is None) for table in known if table is not None]
 
     def _told(self, targets: Targets) -> dict[str, str]:
         """The trouble of tables that another planner is at work on: waiting for them would be in vain."""
