@@ -171,7 +171,11 @@ def two_members_share(stage):
                 seen.update(int(record.value) for record in batch)
         return len(seen) == 100 and [len(each.assignment()) for each in members] == [2, 2]
 
-    until(look, 40, "two members to share four partitions")
+    try:
+        until(look, 40, "two members to share four partitions")
+    except AssertionError:
+        shares = [sorted(each.assignment()) for each in members]
+        raise AssertionError(f"{len(seen)} of 100 records read, shares {shares}") from None
     assert not members[0].assignment() & members[1].assignment()
     members.pop().close()
     until(lambda: look() or len(members[0].assignment()) == 4, 40)
