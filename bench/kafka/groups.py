@@ -1,6 +1,6 @@
 """Consumer groups: heartbeats, commits and fetches of offsets per second, and what each costs the broker.
 
-bench/run.py run kafka/groups -- [--groups 200] [--seconds 5] [--peers runnel kafka]
+bench/run.py run kafka/groups -- [--groups 200] [--seconds 5] [--peers runnel]
 
 One member per group and connection, all in one driver; the driver's own speed bounds what is shown per second, so look
 at the broker's processor time. Commits name ten partitions.
@@ -159,15 +159,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--peers", nargs="+", default=["runnel", "kafka"])
+    parser.add_argument("--peers", nargs="+", default=["runnel"])
     args = parser.parse_args()
     rows = [asyncio.run(measure(name, args.groups, args.seconds)) for name in args.peers]
     result: dict[str, Any] = {"groups": args.groups, "rows": rows}
-    if len(rows) == 2:
-        result["kafka_cpu_ratio"] = {
-            what: rows[1][what]["broker_cpu_us_each"] / rows[0][what]["broker_cpu_us_each"]
-            for what in ("heartbeat", "commit", "fetch")
-        }
     print(json.dumps(result, indent=2))
 
 
