@@ -34,6 +34,7 @@ from runnel.simulated.lake import (
     damaged_checkpoints,
     lake_with,
     ledger_outages,
+    on_a_lake,
     store_outages,
 )
 from runnel.simulated.promises import Book
@@ -89,18 +90,17 @@ def engines(
 ) -> Scenario:
     """Brokers, writers and two readers; `lake` are the words of `lake_with`."""
     names = broker_names(count)
-    return Scenario(
-        setup=lake_with(**(lake or {})),
-        calm=calm,
+    return on_a_lake(
+        *faults,
         nodes=(
             *brokers(count, serving, present=present),
             *writers(writing, names, habits, mortal=mortal_writers),
             *readers(2, names),
             *others,
         ),
-        faults=faults,
-        checkers=(*LAKE_CHECKERS, Checker(name="work was done", at_end=work_was_done), *checkers),
-        **{"duration_ms": 12_000, "settle_ms": 3000, **more},
+        checkers=(Checker(name="work was done", at_end=work_was_done), *checkers),
+        lake=lake,
+        **more,
     )
 
 

@@ -12,14 +12,12 @@ from runnel.simulated.groups_work import Classic, GroupBook, Modern, Plain, memb
 from runnel.simulated.lake import (
     BROKERS,
     CALM_LEDGER,
-    LAKE_CHECKERS,
     LEASE_MS,
     Lake,
     Serve,
     brokers,
-    calm,
-    lake_with,
     ledger_outages,
+    on_a_lake,
     store_outages,
 )
 from runnel.world.objects.faulty import CALM
@@ -43,20 +41,17 @@ def groups(
     **more: Any,
 ) -> Scenario:
     """Brokers, and a group of each protocol."""
-    return Scenario(
-        setup=lake_with(**{"topics": {TOPIC: PARTITIONS}, **(lake or {})}),
-        calm=calm,
+    return on_a_lake(
+        *faults,
         nodes=(
             *brokers(len(BROKERS), serving),
             *members(COUNT, classic, OLD, TOPIC, BROKERS),
             *members(COUNT, Modern, NEW, TOPIC, BROKERS),
         ),
-        faults=faults,
-        checkers=(
-            *LAKE_CHECKERS,
-            *GROUP_CHECKERS,
-        ),
-        **{"duration_ms": 12_000, "settle_ms": 10_000, **more},
+        checkers=GROUP_CHECKERS,
+        lake=lake,
+        topics={TOPIC: PARTITIONS},
+        **{"settle_ms": 10_000, **more},
     )
 
 
@@ -121,16 +116,17 @@ def groups_under_everything() -> Scenario:
 def groups_of_both_protocols() -> Scenario:
     """Members of both protocols in one group, killed and leaving so that it changes its kind back and forth."""
     names = (*member_names(2, MIXED, "plain"), *member_names(1, MIXED, "modern"))
-    return Scenario(
-        setup=lake_with(topics={TOPIC: PARTITIONS}, **CALM_LAKE),
-        calm=calm,
+    return on_a_lake(
+        kills(*names, every_ms=(300, 3000), down_ms=(100, 4000)),
+        kills(*BROKERS, every_ms=(1000, 6000)),
         nodes=(
             *brokers(len(BROKERS), serve_groups),
             *members(2, Plain, MIXED, TOPIC, BROKERS, called="plain"),
             *members(1, Modern, MIXED, TOPIC, BROKERS, called="modern"),
         ),
-        faults=(kills(*names, every_ms=(300, 3000), down_ms=(100, 4000)), kills(*BROKERS, every_ms=(1000, 6000))),
-        checkers=(*LAKE_CHECKERS, *GROUP_CHECKERS),
+        checkers=GROUP_CHECKERS,
+        lake=CALM_LAKE,
+        topics={TOPIC: PARTITIONS},
         duration_ms=20_000,
         settle_ms=12_000,
     )

@@ -13,14 +13,12 @@ from runnel.simulated.http_work import HttpBook, book_of, forkers, readers, serv
 from runnel.simulated.lake import (
     BROKERS,
     CALM_LEDGER,
-    LAKE_CHECKERS,
     LEASE_MS,
     Lake,
     Serve,
     brokers,
-    calm,
-    lake_with,
     ledger_outages,
+    on_a_lake,
     store_outages,
 )
 from runnel.world.objects.faulty import CALM
@@ -86,22 +84,21 @@ async def work_was_done(simulation: Simulation) -> None:
 
 def http(*faults: Fault, lake: dict[str, Any] | None = None, serving: Serve = serve_http, **more: Any) -> Scenario:
     """Brokers, two writers, a forker and two readers; `lake` are the words of `lake_with`."""
-    return Scenario(
-        setup=lake_with(**{"topics": {"orders": 1}, **(lake or {})}),
-        calm=calm,
+    return on_a_lake(
+        *faults,
         nodes=(
             *brokers(len(BROKERS), serving),
             *writers(2, PATHS, BROKERS),
             *forkers(1, PATHS, BROKERS),
             *readers(2, PATHS, BROKERS),
         ),
-        faults=faults,
         checkers=(
-            *LAKE_CHECKERS,
             Checker(name="http streams keep their promises", at_end=http_streams_keep_their_promises),
             Checker(name="work was done", at_end=work_was_done),
         ),
-        **{"duration_ms": 12_000, "settle_ms": 3000, **more},
+        lake=lake,
+        topics={"orders": 1},
+        **more,
     )
 
 

@@ -12,14 +12,12 @@ from runnel.simulated.kafka_work import Habits, cutters, fetchers, producers, se
 from runnel.simulated.lake import (
     BROKERS,
     CALM_LEDGER,
-    LAKE_CHECKERS,
     LEASE_MS,
     SMALL_LIMITS,
     Serve,
     brokers,
-    calm,
-    lake_with,
     ledger_outages,
+    on_a_lake,
     store_outages,
 )
 from runnel.world.objects.faulty import CALM
@@ -41,18 +39,18 @@ def kafka(
     **more: Any,
 ) -> Scenario:
     """Brokers, producers and two fetchers; `lake` are the words of `lake_with`."""
-    return Scenario(
-        setup=lake_with(**{"topics": {TOPIC: PARTITIONS}, **(lake or {})}),
-        calm=calm,
+    return on_a_lake(
+        *faults,
         nodes=(
             *brokers(len(BROKERS), serving),
             *producers(writing, TOPIC, BROKERS, habits),
             *fetchers(2, TOPIC, BROKERS),
             *others,
         ),
-        faults=faults,
-        checkers=(*LAKE_CHECKERS, Checker(name="work was done", at_end=work_was_done)),
-        **{"duration_ms": 12_000, "settle_ms": 3000, **more},
+        checkers=(Checker(name="work was done", at_end=work_was_done),),
+        lake=lake,
+        topics={TOPIC: PARTITIONS},
+        **more,
     )
 
 

@@ -23,7 +23,7 @@ In a node, `world.state` is the `Lake`; `lake.streams["orders"]` are the ids of 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +55,7 @@ from runnel.world.simulation.harness import Simulation
 from runnel.world.simulation.nodes import NodePlan
 from runnel.world.simulation.nodes import World as NodeWorld
 from runnel.world.simulation.process import Process, current_process
-from runnel.world.simulation.scenario import Checker, Fault
+from runnel.world.simulation.scenario import Checker, Fault, Scenario
 from runnel.world.tasks import Tasks
 from runnel.world.world import World
 
@@ -385,3 +385,23 @@ LAKE_CHECKERS = (
 """Besides these the witness judges each entry, apply, deletion and trim, and the book each answer and read."""
 
 BROKERS = broker_names(3)
+
+
+def on_a_lake(
+    *faults: Fault,
+    nodes: Sequence[NodePlan],
+    checkers: Sequence[Checker] = (),
+    lake: dict[str, Any] | None = None,
+    topics: dict[str, int] | None = None,
+    **more: Any,
+) -> Scenario:
+    """A scenario of brokers on one lake and of those who use them; `lake` are the words of `lake_with`."""
+    made = {"topics": topics, **(lake or {})} if topics is not None else lake or {}
+    return Scenario(
+        setup=lake_with(**made),
+        calm=calm,
+        nodes=tuple(nodes),
+        faults=faults,
+        checkers=(*LAKE_CHECKERS, *checkers),
+        **{"duration_ms": 12_000, "settle_ms": 3000, **more},
+    )

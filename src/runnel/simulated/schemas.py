@@ -15,14 +15,12 @@ from runnel.simulated.engine import CALM_LAKE
 from runnel.simulated.lake import (
     BROKERS,
     CALM_LEDGER,
-    LAKE_CHECKERS,
     LEASE_MS,
     Lake,
     Serve,
     brokers,
-    calm,
-    lake_with,
     ledger_outages,
+    on_a_lake,
 )
 from runnel.simulated.schemas_work import book_of, lookers, registrants, serve_schemas
 from runnel.world.objects.faulty import CALM
@@ -67,17 +65,16 @@ def schemas(
     *faults: Fault, lake: dict[str, Any] | None = None, serving: Serve = serve_schemas, **more: Any
 ) -> Scenario:
     """Brokers, three registrants and two lookers."""
-    return Scenario(
-        setup=lake_with(**{"topics": {"orders": 1}, **(lake or {})}),
-        calm=calm,
+    return on_a_lake(
+        *faults,
         nodes=(*brokers(len(BROKERS), serving), *registrants(3, SUBJECTS, BROKERS), *lookers(2, BROKERS)),
-        faults=faults,
         checkers=(
-            *LAKE_CHECKERS,
             Checker(name="registries keep their promises", at_end=registries_keep_their_promises),
             Checker(name="work was done", at_end=work_was_done),
         ),
-        **{"duration_ms": 10_000, "settle_ms": 3000, **more},
+        lake=lake,
+        topics={"orders": 1},
+        **{"duration_ms": 10_000, **more},
     )
 
 
