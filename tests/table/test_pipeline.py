@@ -216,6 +216,43 @@ def test_work_that_fails_holds_up_what_is_behind_it_in_its_partition_and_nothing
     run(scenario())
 
 
+def test_a_new_table_learns_from_its_first_values_and_the_rest_is_worked_on_once(tmp_path, run):
+    class Counted(Threads):
+        """Executors that tell what they were given."""
+
+        def __init__(self, lake):
+            super().__init__(lake.url, lake.schemas)
+            self.given = []
+
+        async def run(self, works):
+            self.given.append([(each.is_a_look, sum(len(of.slices) for of in each.ranges)) for each in works])
+            async for outcome in super().run(works):
+                yield outcome
+
+    async def scenario():
+        lake = Lake(tmp_path, bounds=Bounds(task_bytes=1200))
+        async with lake.engine() as engine:
+            await engine.topics.create("t", 2)
+            for first in range(0, 100, 20):
+                await produce(engine, "t", 20, partition=0, first=first)
+                await produce(engine, "t", 20, partition=1, first=first)
+            counted = Counted(lake)
+            async with lake.service(engine, workers=counted) as service:
+                assert (await service.sync()).round.trouble == {}
+                look, works = counted.given
+                assert [is_a_look for is_a_look, _ in look] == [True]
+                assert [is_a_look for is_a_look, _ in works] == [False] * len(works)
+                assert (len(works) > 1, sum(slices for _, slices in works)) == (True, 10)
+                assert lake.iceberg_rows("t").num_rows == 200
+                counted.given.clear()
+                await produce(engine, "t", 20, partition=0, first=100)
+                assert (await service.sync()).round.rows == 20
+                assert counted.given == [[(False, 1)]]
+        await lake.close()
+
+    run(scenario())
+
+
 def test_two_planners_take_turns_and_one_that_was_paused_is_fenced(tmp_path, run):
     async def scenario():
         lake = Lake(tmp_path, lease_ms=300)

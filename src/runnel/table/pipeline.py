@@ -25,7 +25,7 @@ from runnel.metadata.updates import NoteTable, OpenTable
 from runnel.model import ROOT, ObjectName
 from runnel.table.commit import Commits, Reached, Trouble, nothing
 from runnel.table.files.columns import TableColumns, Wants
-from runnel.table.files.facts import Sizes, Slice, Work, Written, together
+from runnel.table.files.facts import Range, Sizes, Slice, Work, Written, together
 from runnel.table.files.rules import RowRules, row_rules
 from runnel.table.lease import Lease
 from runnel.table.manifest import read_manifest
@@ -38,6 +38,8 @@ log = get_log("table")
 
 LEARNING_ROUNDS_MAX = 8
 """How often work is done again because it met schemas that the table had not."""
+LOOK_BYTES = 1 << 20
+"""Of its stream are looked at to find out how the values of a new table are written."""
 COMMITS_AT_ONCE = 8
 SLICES_MAX = 100_000
 """Extents of one partition that are looked at in one round."""
@@ -202,6 +204,7 @@ class Pipeline:
             else:
                 batches[table] = _Batch(self._truth.root.tables[table], mine, *known, stamp)
         result.tasks += len(tasks)
+        await self._look([batch for batch in batches.values() if batch.columns.values is None])
         for _ in range(LEARNING_ROUNDS_MAX):
             places = [(batch, number) for batch in batches.values() for number in batch.open]
             if not places:
@@ -225,6 +228,18 @@ class Pipeline:
             lambda table, into: self._commit(batches[table.id], into),
             result,
         )
+
+    async def _look(self, batches: "Sequence[_Batch]") -> None:
+        """Let tables that know nothing of their values learn from the first few, not from all of them.
+
+        What goes wrong is not told: the work itself meets it again.
+        """
+        works = [batch.look(self._sizes) for batch in batches]
+        if not works:
+            return
+        async for index, outcome in self._workers.run(works):
+            if isinstance(outcome, Written) and outcome.wants is not None:
+                await self._learn(batches[index], outcome.wants)
 
     async def _known(self, table: bytes) -> tuple[TableColumns, RowRules, dict[str, str]]:
         """What a table's columns are so far, and what the topic's settings say of rows."""
@@ -332,10 +347,22 @@ class _Batch:
         return [number for number in range(len(self.tasks)) if number not in self._outcomes]
 
     def work(self, number: int, sizes: Sizes) -> Work:
+        return self._work(self.tasks[number].ranges, sizes)
+
+    def look(self, sizes: Sizes) -> Work:
+        """At the front of the first range."""
+        front = self.tasks[0].ranges[0]
+        count, size = 1, front.slices[0].length
+        while count < len(front.slices) and size + front.slices[count].length <= LOOK_BYTES:
+            size += front.slices[count].length
+            count += 1
+        return replace(self._work((replace(front, slices=front.slices[:count]),), sizes), is_a_look=True)
+
+    def _work(self, ranges: tuple[Range, ...], sizes: Sizes) -> Work:
         return Work(
             topic=self.table.name,
             folder=f"{self.table.folder}/data",
-            ranges=self.tasks[number].ranges,
+            ranges=ranges,
             rules=self._rules,
             columns=self.columns,
             stamp=self.stamp,

@@ -223,7 +223,7 @@ class _Writing:
             divided = divide(opened, of, self._work, self._lookup)
             if divided.wants is not None:
                 self._wants = divided.wants if self._wants is None else self._wants | divided.wants
-            if self._wants is not None:
+            if self._wants is not None or self._work.is_a_look:
                 continue
             if self._group is None:
                 self._group = _OpenGroup(self._work, self._folder, self._chance.getrandbits(64))
