@@ -66,3 +66,11 @@ def test_a_mistake_is_one_line_with_what_to_do(runnel, orders):
     assert "(topics: orders)" in runnel("sql", "select * from order_s", code=2).stderr
     assert len(runnel("sql", "selec 1", code=2).stderr.splitlines()) == 1
     assert "has no column 'x'" in runnel("show", "orders", "--columns", "x", code=2).stderr
+
+
+def test_whoever_takes_bytes_for_text_is_told_what_to_do(runnel, place):
+    place.fill("plain", [(0, [record(b"7"), record(b"35")])])
+    told = runnel("sql", "select sum(cast(value as int)) from plain", code=2).stderr
+    assert "decode(value)" in told
+    (row,) = lines(runnel("sql", "select sum(cast(decode(value) as int)) s from plain", "--json"))
+    assert row == {"s": 42}

@@ -25,6 +25,9 @@ Progress = Callable[[int, int], None]
 """Bytes that were read, and of how many."""
 
 
+BYTES_HINT = "raw keys and values are bytes: decode(value) makes text of them, the setting table.values columns"
+
+
 def no_progress(done: int, total: int) -> None:
     """Nobody watches."""
 
@@ -73,7 +76,8 @@ def _quoted(name: str) -> str:
 
 def _words(error: duckdb.Error) -> str:
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return "; ".join(lines[:2]) if lines else type(error).__name__
+    said = "; ".join(lines[:2]) if lines else type(error).__name__
+    return f"{said} ({BYTES_HINT})" if "BLOB" in said else said
 
 
 def _some(names: list[str]) -> str:
