@@ -14,6 +14,10 @@ from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExist
 from tests.conformance.kafka.ledger import case
 from tests.conformance.kafka.stage import until
 
+POLL_MS = 1000
+"""Longer than a join takes, on a busy disk as well. kafka-python 3.0.12 forgets a rejoin for changed metadata that does not
+end within the poll() that began it, whatever the broker: see FINDINGS.md."""
+
 
 def producing(stage, **more):
     return KafkaProducer(bootstrap_servers=stage.bootstrap, **more)
@@ -29,7 +33,7 @@ def gathered(consumers, count, patience=40.0):
     end = time.monotonic() + patience
     while len(found) < count and time.monotonic() < end:
         for consumer in consumers:
-            for batch in consumer.poll(timeout_ms=200).values():
+            for batch in consumer.poll(timeout_ms=POLL_MS).values():
                 found += batch
     assert len(found) >= count, f"{len(found)} of {count} records came"
     return found
@@ -167,7 +171,7 @@ def two_members_share(stage):
 
     def look():
         for each in members:
-            for batch in each.poll(timeout_ms=200).values():
+            for batch in each.poll(timeout_ms=POLL_MS).values():
                 seen.update(int(record.value) for record in batch)
         return len(seen) == 100 and [len(each.assignment()) for each in members] == [2, 2]
 
