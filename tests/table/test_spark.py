@@ -9,12 +9,16 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from zipfile import ZipFile
 
 import psutil
 import pytest
 from tests.table.lake import Lake, produce
 
+from runnel.table.forks import leave_archives
 from runnel.table.plan import Bounds
 
 pytest.importorskip("pyspark")
@@ -47,6 +51,38 @@ def same_as_streams(lake, engine, count):
         zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), rows["value"].to_pylist(), strict=True)
     )
     assert found == [(p, n, b"%020d" % n) for p in range(2) for n in range(count // 2)]
+
+
+def test_python_workers_have_what_they_need_and_import_from_no_archive(tmp_path, run):
+    def look(_):
+        import sys
+
+        archives = [each for each in sys.path_importer_cache if ".zip" in each or ".jar" in each]
+        return archives, sys.modules["pyspark"].__file__, "pyarrow.parquet" in sys.modules
+
+    async def scenario():
+        lake = Lake(tmp_path)
+        workers = workers_of(lake, "local[1]")
+        try:
+            context = await workers.start()
+            seen = await asyncio.to_thread(lambda: context.parallelize([0], 1).map(look).collect())
+        finally:
+            await workers.close()
+            await lake.close()
+        assert seen == [([], find_spec("pyspark").origin, True)]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("inside", ["0.1", version("pyspark")])
+def test_archives_of_another_pyspark_than_the_installed_one_stay(tmp_path, monkeypatch, inside):
+    archive = tmp_path / "pyspark.zip"
+    with ZipFile(archive, "w") as made:
+        made.writestr("pyspark/version.py", f'__version__: str = "{inside}"\n')
+    before = [str(archive), str(tmp_path / "py4j.zip"), *sys.path]
+    monkeypatch.setattr(sys, "path", list(before))
+    leave_archives()
+    assert sys.path == (before if inside == "0.1" else [each for each in before if not each.endswith(".zip")])
 
 
 def test_a_session_of_this_machine_does_the_work_and_writes_its_log_to_a_file(tmp_path, run, capfd):

@@ -7,7 +7,7 @@ What moves tables forward, from the outside in:
     lease      one planner at a time
     pipeline   a round: finish, plan, work, commit
     plan       which offsets become files next (pure)
-    executor   one piece of work, wherever it is done; job/ hands it to Spark
+    executor   one piece of work, wherever it is done; job/ hands it to Spark, whose Python processes come from forks
     commit     from written files to everything that points at them, exactly once; manifest is its journal
     catalogs/  Iceberg and Delta
     removal    what streams have lost goes out of tables, and out of the store

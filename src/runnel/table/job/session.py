@@ -86,6 +86,7 @@ def defaults(settings: SparkSettings, log4j: Path) -> dict[str, str]:
         # For YARN and Kubernetes, whose containers hold executors to it. Spark's own limit for Python
         # (spark.executor.pyspark.memory) is one of addresses, of which Arrow takes many more than it fills.
         "spark.executor.memoryOverhead": f"{mib}m",
+        "spark.python.daemon.module": "runnel.table.forks",
         "spark.python.worker.reuse": "true",
         "spark.python.worker.memory": "256m",
         "spark.task.maxFailures": "4",
