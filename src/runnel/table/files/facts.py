@@ -98,7 +98,7 @@ class Sizes:
     files_max: int = 200
     """Files of one group; a group that has come to so many, by partitions or schemas, is finished early."""
     zstd_level: int = 2
-    """On page views 2 makes smaller files than 3 and 6, which is slower by a third; on text of random words larger ones."""
+    """On page views 2 makes smaller files than 3 and 6, which is slower by a third; on random words larger ones by a fifth."""
     raw_zstd_level: int = 3
     """Of the columns that hold keys and values as they are: long bytes, for which more effort brings little."""
 
