@@ -15,8 +15,8 @@ from tests.conformance.kafka.ledger import case
 from tests.conformance.kafka.stage import until
 
 POLL_MS = 1000
-"""Longer than a join takes, on a busy disk as well. kafka-python 3.0.12 forgets a rejoin for changed metadata that does not
-end within the poll() that began it, whatever the broker: see FINDINGS.md."""
+"""Longer than a join takes, on a busy disk as well. kafka-python 3.0.12 forgets a rejoin that does not end within the
+poll() that began it, or does it again, whatever the broker: see FINDINGS.md."""
 
 
 def producing(stage, **more):
