@@ -190,6 +190,8 @@ class Member:
 
     async def _coordinator(self) -> Talk:
         talk = await Talk.to(self.world, self.world.chance.choice(self.brokers))
+        # Whoever waits longer for a broker that lost its power holds on to what others read by then.
+        talk.patience_s = REBALANCE_S + 1
         try:
             told = await talk.ask(FindCoordinatorRequest(coordinator_keys=[self.group]), 4)
             if not self.topic_id:
