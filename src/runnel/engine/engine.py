@@ -396,13 +396,7 @@ class Engine:
     async def append(self, stream: StreamId, batches: bytes | bytearray | memoryview) -> Answer:
         """Append a run of sealed batches (one batch, mostly); durable when it returns. Refusals are raised."""
         await self.shards.follow([shard_of(stream, self.cluster.shards)])
-        answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-
-        def done(given: list[Answer]) -> None:
-            if not answers.done():
-                answers.set_result(given)
-
-        ticket = Ticket(done)
+        ticket, answers = Ticket.awaited()
         view = memoryview(batches)
         at = 0
         for head in check_batches(view, 0, len(view)):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from runnel.engine.shards import Shards
 from runnel.engine.topic_names import ID_PREFIX, stream_behind
 from runnel.errors import AlreadyThere, Fenced, NotThere, RunnelError, Uncertain
-from runnel.ingest.ticket import Answer, Ticket
+from runnel.ingest.ticket import Ticket
 from runnel.metadata.buckets import placement_of
 from runnel.metadata.entry import Update
 from runnel.metadata.producers import Verdict
@@ -130,17 +130,11 @@ class NamedStreams:
             return StreamId(await self._propose(shard, OpenStream(traits, closed)))
         await self._shards.follow([shard])
         stream = stream_drawn_in(shard, self._world.chance.getrandbits(60), self._shards.count)
-        given: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-
-        def done(answers: list[Answer]) -> None:
-            if not given.done():
-                given.set_result(answers)
-
-        ticket = Ticket(done)
+        ticket, answers = Ticket.awaited()
         guard = Guard(open=traits, close=closed)
         ticket.add_guarded(stream, body.batch, body.records, body.stamp, guard=guard)
         self._submit(ticket)
-        (answer,) = await given
+        (answer,) = await answers
         if answer.error is not None:
             raise answer.error
         if answer.verdict is Verdict.NAME_TAKEN:

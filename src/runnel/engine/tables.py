@@ -7,7 +7,7 @@ from typing import Any
 from runnel.codec.records import Record, build_batch
 from runnel.engine.engine import Engine
 from runnel.errors import AlreadyThere, Refused
-from runnel.ingest.ticket import Answer, Ticket
+from runnel.ingest.ticket import Ticket
 from runnel.metadata.entry import Update
 from runnel.metadata.producers import Verdict
 from runnel.metadata.state import ShardState
@@ -73,18 +73,12 @@ class EngineTruth:
 
     async def append(self, stream: int, records: Sequence[Record], *, producer: int, epoch: int, sequence: int) -> None:
         await self._engine.shards.follow([self.shard_of(stream)])
-        answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-
-        def done(answers: list[Answer]) -> None:
-            if not answered.done():
-                answered.set_result(answers)
-
-        ticket = Ticket(done)
+        ticket, answers = Ticket.awaited()
         batch = build_batch(records, producer=producer, epoch=epoch, sequence=sequence)
         latest = max(record.timestamp for record in records)
         ticket.add(stream, batch, len(records), latest, producer, epoch, sequence)
         self._engine.submit(ticket, None)
-        (answer,) = await answered
+        (answer,) = await answers
         if answer.error is not None:
             raise answer.error
         if answer.verdict not in (Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.DUPLICATE_FORGOTTEN):

@@ -1,5 +1,6 @@
 """A request's batches on their way, and the answer that comes back."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ class Answer(NamedTuple):
 
 
 Done = Callable[[list[Answer]], None]
+Answers = asyncio.Future[list[Answer]]
 
 
 class Ticket:
@@ -44,6 +46,17 @@ class Ticket:
         self.size = 0
         self.missing = 0
         self.uncopied = 0
+
+    @classmethod
+    def awaited(cls) -> tuple["Ticket", Answers]:
+        """A ticket whose answers come as a future, for those who wait; whoever has given up waiting is not told."""
+        answers: Answers = asyncio.get_running_loop().create_future()
+
+        def done(given: list[Answer]) -> None:
+            if not answers.done():
+                answers.set_result(given)
+
+        return cls(done), answers
 
     def add(
         self,

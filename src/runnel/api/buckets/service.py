@@ -20,7 +20,6 @@ from runnel.api.streams.content_types import is_json
 from runnel.api.streams.offsets import Place
 from runnel.codec.records import read_records
 from runnel.errors import NotThere, Refused, RunnelError
-from runnel.ingest.ticket import Answer as Landed
 from runnel.ingest.ticket import Ticket
 from runnel.metadata.buckets import bucket_of
 from runnel.metadata.producers import Verdict
@@ -173,13 +172,7 @@ class BucketService:
 
     async def commit(self, placement: str, operations: Sequence[Operation]) -> list[Appended]:
         """Append to streams of one affinity key, all or none; `TransactionFailed` says what stood in the way."""
-        given: asyncio.Future[list[Landed]] = asyncio.get_running_loop().create_future()
-
-        def done(answers: list[Landed]) -> None:
-            if not given.done():
-                given.set_result(answers)
-
-        ticket = Ticket(done)
+        ticket, answers = Ticket.awaited()
         tellers = []
         for index, operation in enumerate(operations):
             try:
@@ -188,7 +181,7 @@ class BucketService:
             except RunnelError as error:
                 raise TransactionFailed(index, error) from error
         self.engine.submit_together(ticket)
-        landed = await given
+        landed = await answers
         outcomes = [tell(each) for tell, each in zip(tellers, landed, strict=True)]
         to_blame = [
             index

@@ -20,6 +20,7 @@ from runnel.api.streams import asks, json_mode, words
 from runnel.api.streams.answers import Appended, Range
 from runnel.api.streams.asks import Live, integer
 from runnel.api.streams.content_types import DEFAULT, is_json
+from runnel.api.streams.names import path_in
 from runnel.api.streams.offsets import START
 from runnel.errors import Refused, RunnelError
 
@@ -157,11 +158,7 @@ def _within(values: Sequence[bytes], bytes_max: int) -> Sequence[bytes]:
 
 def source_name(header: str) -> str:
     """The engine's name of the stream that a fork inherits from, in any bucket."""
-    path = header.partition("?")[0]
-    if "://" in path:
-        path = "/" + path.partition("://")[2].partition("/")[2]
-    parts = path.removeprefix("/").split("/")
-    match parts:
+    match path_in(header).removeprefix("/").split("/"):
         case [bucket, stream]:
             return address(bucket, stream).name
         case [bucket, affinity, stream]:

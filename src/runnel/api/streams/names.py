@@ -36,11 +36,15 @@ def stream_name(path: str, bucket: str = PROTOCOL_BUCKET) -> str:
     return f"{bucket}/{path}"
 
 
-def fork_source(header: str, prefix: str) -> str:
-    """The path of a stream named in Stream-Forked-From: root-relative or a whole address, under our own prefix."""
+def path_in(header: str) -> str:
+    """The path that Stream-Forked-From names, root-relative or in a whole address."""
     path = header.partition("?")[0]
-    if "://" in path:
-        path = "/" + path.partition("://")[2].partition("/")[2]
+    return "/" + path.partition("://")[2].partition("/")[2] if "://" in path else path
+
+
+def fork_source(header: str, prefix: str) -> str:
+    """The path of a stream named in Stream-Forked-From, under our own prefix."""
+    path = path_in(header)
     if not path.startswith(prefix) or len(path) == len(prefix):
         raise Refused(f"Stream-Forked-From is {header[:80]!r}, not the path of a stream ({prefix}...)")
     return path[len(prefix) :]
