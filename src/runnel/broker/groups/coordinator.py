@@ -148,6 +148,15 @@ class Coordinator:
         await asyncio.gather(*(self._engine.catch_up(shard) for shard in ours))
         return [group for shard in ours for group in self._engine.shards.follower(shard).state.groups.values()]
 
+    async def look(self, name: str) -> tuple[Group | None, Machine] | ErrorCode:
+        """A group as it is kept and as it is now, for who describes it; or why this broker cannot tell."""
+        if not self.coordinates(name):
+            return ErrorCode.NOT_COORDINATOR
+        try:
+            return await self.kept(name), await self.loaded(name)
+        except RunnelError as error:
+            return code_of(error)
+
     async def kept(self, name: str) -> Group | None:
         """A group as the ledger has it now."""
         shard = self.shard_of(name)

@@ -7,7 +7,6 @@ from runnel.broker.broker import Broker
 from runnel.broker.call import Call, Handler
 from runnel.broker.groups.assignors import Parts
 from runnel.broker.groups.consumer import JOINS, Consumer, ConsumerGroup, Refusal, by_topic, check
-from runnel.broker.groups.held import code_of
 from runnel.broker.groups.member import Caller
 from runnel.codec.declare import Message
 from runnel.codec.errors import ErrorCode
@@ -19,7 +18,6 @@ from runnel.codec.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from runnel.codec.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from runnel.errors import RunnelError
 
 CLASSIC_MEMBER, NEW_MEMBER = 0, 1
 """A member's type: which protocol it speaks itself."""
@@ -57,13 +55,10 @@ def handlers(broker: Broker) -> Mapping[int, Handler]:
 
 
 async def _described(broker: Broker, call: Call, name: str) -> DescribedGroup:
-    if not broker.groups.coordinates(name):
-        return DescribedGroup(group_id=name, error_code=ErrorCode.NOT_COORDINATOR)
-    try:
-        group = await broker.groups.kept(name)
-        machine = await broker.groups.loaded(name)
-    except RunnelError as error:
-        return DescribedGroup(group_id=name, error_code=code_of(error))
+    found = await broker.groups.look(name)
+    if isinstance(found, ErrorCode):
+        return DescribedGroup(group_id=name, error_code=found)
+    group, machine = found
     if group is None or not isinstance(machine, ConsumerGroup):
         why = "does not exist" if group is None else "is not a group of the new protocol"
         return DescribedGroup(

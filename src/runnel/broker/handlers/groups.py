@@ -84,13 +84,10 @@ def _listed(broker: Broker, group: Group) -> ListedGroup:
 
 
 async def _described(broker: Broker, call: Call, name: str) -> DescribedGroup:
-    if not broker.groups.coordinates(name):
-        return DescribedGroup(group_id=name, error_code=ErrorCode.NOT_COORDINATOR)
-    try:
-        group = await broker.groups.kept(name)
-        machine = await broker.groups.loaded(name)
-    except RunnelError as error:
-        return DescribedGroup(group_id=name, error_code=code_of(error))
+    found = await broker.groups.look(name)
+    if isinstance(found, ErrorCode):
+        return DescribedGroup(group_id=name, error_code=found)
+    group, machine = found
     if not isinstance(machine, ClassicGroup) or (group is None and machine.is_idle):
         if call.version < SAYS_WHY_FROM:
             return DescribedGroup(group_id=name, group_state=DEAD)
